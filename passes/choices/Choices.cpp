@@ -64,9 +64,9 @@ private:
     if (name == "recompute")
       return readRecompute(node);
     if (name == "gathers")
-      return readParameters(node, "gathers", "h.*.mlp.c_fc.weight", "shared", "again", choices.gathers);
+      return readGathers(node);
     if (name == "rows")
-      return readParameters(node, "rows", "wte.weight", "gathered", "reduced", choices.rows);
+      return readRows(node);
     if (name == "split")
       return readSplit(node, "split", "h.*", choices.split);
     if (name == "split_gradients")
@@ -130,24 +130,47 @@ private:
     return true;
   }
 
-  /// A table of patterns over parameters, each with one of two words. toml++ sorts keys; the order of the file is what
-  /// counts.
-  bool readParameters(const toml::node &node, const char *name, const char *example, const char *oneWord,
-                      const char *otherWord, std::vector<ParameterRule> &rules) {
+  /// A table of patterns over parameters. toml++ sorts keys; the order of the file is what counts. `addRule` takes a
+  /// pattern, the text that it has, and the place.
+  bool readParameters(const toml::node &node, const Twine &what,
+                      llvm::function_ref<bool(const std::string &, const std::string &, const std::string &)> addRule) {
     const toml::table *table = node.as_table();
     if (!table)
-      return fail(at(node.source()), Twine(name) + ": a table such as \"" + example + "\" = \"" + oneWord + "\"");
-    rules.clear();
+      return fail(at(node.source()), what);
     for (auto [key, value] : inFileOrder(*table)) {
-      ParameterRule rule{std::string(key->str()), value->value<std::string>().value_or(""), at(key->source())};
-      if (rule.how != oneWord && rule.how != otherWord)
-        return fail(rule.where, Twine(name) + ": '" + rule.parameters + "' can be \"" + oneWord + "\" or \"" +
-                                    otherWord + "\", not '" + rule.how + "'");
-      if (!checkPattern(rule.parameters, rule.where))
+      std::string where = at(key->source());
+      if (!addRule(std::string(key->str()), value->value<std::string>().value_or(""), where) ||
+          !checkPattern(std::string(key->str()), where))
         return false;
-      rules.push_back(std::move(rule));
     }
     return true;
+  }
+
+  bool readGathers(const toml::node &node) {
+    choices.gathers.clear();
+    return readParameters(node, "gathers: a table such as \"h.*.mlp.c_fc.weight\" = \"shared\"",
+                          [&](const std::string &parameters, const std::string &how, const std::string &where) {
+                            std::optional<std::vector<GatherRun>> runs = parseGatherRuns(how);
+                            if (!runs)
+                              return fail(where, "gathers: '" + parameters +
+                                                     "' can be \"shared\" or \"again\", or such as \"8 again, 4 "
+                                                     "shared\", not '" +
+                                                     how + "'");
+                            choices.gathers.push_back({parameters, std::move(*runs), where});
+                            return true;
+                          });
+  }
+
+  bool readRows(const toml::node &node) {
+    choices.rows.clear();
+    return readParameters(node, "rows: a table such as \"wte.weight\" = \"gathered\"",
+                          [&](const std::string &parameters, const std::string &how, const std::string &where) {
+                            if (how != "gathered" && how != "reduced")
+                              return fail(where, "rows: '" + parameters +
+                                                     "' can be \"gathered\" or \"reduced\", not '" + how + "'");
+                            choices.rows.push_back({parameters, how, where});
+                            return true;
+                          });
   }
 
   /// A table of patterns, each with a number of parts.
@@ -279,8 +302,15 @@ static std::string quoted(const std::string &text) {
   return out.str();
 }
 
-static std::string printParameters(const char *name, const std::vector<ParameterRule> &rules) {
-  std::string text = rules.empty() ? "" : std::string("\n[") + name + "]\n";
+static std::string printGathers(const std::vector<GatherRule> &rules) {
+  std::string text = rules.empty() ? "" : "\n[gathers]\n";
+  for (const GatherRule &rule : rules)
+    text += quoted(rule.parameters) + " = " + quoted(printGatherRuns(rule.runs)) + "\n";
+  return text;
+}
+
+static std::string printRows(const std::vector<ParameterRule> &rules) {
+  std::string text = rules.empty() ? "" : "\n[rows]\n";
   for (const ParameterRule &rule : rules)
     text += quoted(rule.parameters) + " = " + quoted(rule.how) + "\n";
   return text;
@@ -312,7 +342,7 @@ std::string printChoices(const Choices &choices, bool isPipeline) {
   for (const RecomputeRule &rule : choices.recompute)
     if (!isOfAll)
       text += quoted(rule.layers) + " = " + quoted(printRecomputeRuns(rule.runs)) + "\n";
-  text += printParameters("gathers", choices.gathers) + printParameters("rows", choices.rows);
+  text += printGathers(choices.gathers) + printRows(choices.rows);
   text += printSplit("split", choices.split) + printSplit("split_gradients", choices.splitGradients);
   for (const BucketRule &rule : choices.buckets) {
     text += "\n[[bucket]]\nstarts = [" + llvm::join(llvm::map_range(rule.starts, quoted), ", ") + "]\n";
@@ -331,20 +361,6 @@ std::string printChoices(const Choices &choices, bool isPipeline) {
       text += "layer = " + std::to_string(rule.layer) + "\n";
   }
   return text;
-}
-
-std::vector<int64_t> shareOutLayers(const std::vector<int64_t> &layers, int64_t count) {
-  int64_t all = std::accumulate(layers.begin(), layers.end(), int64_t(0)), before = 0, given = 0;
-  std::vector<int64_t> shares;
-  for (size_t stage = 0; stage < layers.size(); ++stage) {
-    before += layers[stage];
-    // Up to here, but one at least for each stage before and behind.
-    auto least = static_cast<int64_t>(stage + 1), left = static_cast<int64_t>(layers.size() - stage - 1);
-    int64_t until = std::max({std::min((before * count + all / 2) / all, count - left), given + 1, least});
-    shares.push_back(until - given);
-    given = until;
-  }
-  return shares;
 }
 
 } // namespace dtc

@@ -3,6 +3,7 @@
 // layers by their class ("h.*"), never by number. docs/choices.md shows the file.
 #pragma once
 
+#include "passes/choices/Gathers.h"
 #include "passes/choices/Recompute.h"
 #include "runtime/abi/bucket_size.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -53,13 +54,11 @@ struct SplitRule {
 };
 
 struct Choices {
-  std::string timetable = "1f1b"; ///< of a pipeline; see timing/timetables/generators.h
-  std::vector<int64_t> layers;    ///< of each stage of a pipeline; none: as the strategy says
-  uint64_t gatherAhead = 2;       ///< see dt-gather-ahead
-  /// Whether all readers of a parameter have one gather, "shared", or each has it made "again"; the last that fits
-  /// counts. What none names goes by `gatherAhead`.
-  std::vector<ParameterRule> gathers;
-  std::vector<OrderRule> order; ///< one after the other, from the order that the passes give
+  std::string timetable = "1f1b";  ///< of a pipeline; see timing/timetables/generators.h
+  std::vector<int64_t> layers;     ///< of each stage of a pipeline; none: as the strategy says
+  uint64_t gatherAhead = 2;        ///< see dt-gather-ahead
+  std::vector<GatherRule> gathers; ///< the last that fits counts; what none names goes by `gatherAhead`
+  std::vector<OrderRule> order;    ///< one after the other, from the order that the passes give
   /// Whether rows that are added late to a parameter's gradient are "gathered", or all of it "reduced" with them; the
   /// last that fits counts. See dt-gather-rows, which decides of the others.
   std::vector<ParameterRule> rows;
@@ -80,8 +79,5 @@ std::optional<Choices> parseChoices(llvm::StringRef text, llvm::StringRef path, 
 
 /// The text that parseChoices reads them back from. `isPipeline`: with what concerns stages.
 std::string printChoices(const Choices &choices, bool isPipeline);
-
-/// Layers of each stage where the model has so many in all: in the same proportions, one at least.
-std::vector<int64_t> shareOutLayers(const std::vector<int64_t> &layers, int64_t count);
 
 } // namespace dtc

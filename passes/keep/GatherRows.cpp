@@ -22,13 +22,17 @@ namespace {
 
 constexpr llvm::StringLiteral gathered = "gathered", reduced = "reduced";
 
+std::optional<bool> isGathered(StringRef how) {
+  return how == gathered || how == reduced ? std::optional(how == gathered) : std::nullopt;
+}
+
 struct GatherRows : dtc::impl::GatherRowsBase<GatherRows> {
   using GatherRowsBase::GatherRowsBase;
 
   void runOnOperation() override {
-    dtc::ParameterRules rules;
+    dtc::ParameterRules<bool> rules; // whether they are gathered
     for (const std::string &rule : rows)
-      if (!rules.add(rule, {gathered, reduced})) {
+      if (!rules.read(rule, isGathered)) {
         getOperation().emitError("'") << rule << "' is not PATTERN=gathered or PATTERN=reduced";
         return signalPassFailure();
       }
@@ -42,8 +46,8 @@ struct GatherRows : dtc::impl::GatherRowsBase<GatherRows> {
     };
     auto rewrite = [&](auto &found) {
       for (auto &each : found) {
-        std::optional<StringRef> how = rules.of(each.getParameter());
-        if (how ? *how == gathered : sent.lookup(each.getParameterClass()).isWorthIt())
+        std::optional<bool> how = rules.of(each.getParameter());
+        if (how ? *how : sent.lookup(each.getParameterClass()).isWorthIt())
           each.rewrite();
       }
     };

@@ -12,30 +12,36 @@
 
 namespace dtc {
 
-class ParameterRules {
+template <typename How> class ParameterRules {
 public:
-  /// A pattern over names and one of `words`; false where it is no such rule.
-  bool add(llvm::StringRef rule, llvm::ArrayRef<llvm::StringLiteral> words) {
-    auto [pattern, word] = rule.rsplit('=');
+  /// A pattern over names and what `parse` knows; false where it is no such rule.
+  bool read(llvm::StringRef rule, llvm::function_ref<std::optional<How>(llvm::StringRef)> parse) {
+    auto [pattern, text] = rule.rsplit('=');
+    std::optional<How> how = parse(text);
+    return how && add(pattern, std::move(*how));
+  }
+
+  /// False where it is no pattern.
+  bool add(llvm::StringRef pattern, How how) {
     auto glob = llvm::GlobPattern::create(pattern);
-    if (!glob)
+    if (!glob) {
       llvm::consumeError(glob.takeError());
-    if (!glob || !llvm::is_contained(words, word))
       return false;
-    rules.emplace_back(std::move(*glob), word.str());
+    }
+    rules.emplace_back(std::move(*glob), std::move(how));
     return true;
   }
 
-  /// The word of the last rule that fits; nothing where none does.
-  std::optional<llvm::StringRef> of(llvm::StringRef parameter) const {
-    for (const auto &[pattern, word] : llvm::reverse(rules))
+  /// What the last rule that fits says; nothing where none does.
+  std::optional<How> of(llvm::StringRef parameter) const {
+    for (const auto &[pattern, how] : llvm::reverse(rules))
       if (pattern.match(parameter))
-        return word;
+        return how;
     return std::nullopt;
   }
 
 private:
-  std::vector<std::pair<llvm::GlobPattern, std::string>> rules;
+  std::vector<std::pair<llvm::GlobPattern, How>> rules;
 };
 
 } // namespace dtc

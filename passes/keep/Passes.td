@@ -250,11 +250,13 @@ def ShareGathers : Pass<"dt-share-gathers", "mlir::func::FuncOp"> {
     neighbours. A reader more than `ahead` turns behind the one before has a new gather, of all that makes it from the
     stored tensor, its conversion to 16 bits among that. The barrier keeps it from being merged with the first.
     `gathers` says otherwise of some parameters, a pattern over their names each: all readers share one
-    (`h.*.mlp.c_fc.weight=shared`), or each turn has its own (`=again`). The last that fits counts.
+    (`h.*.mlp.c_fc.weight=shared`), or each turn has its own (`=again`), or those of the first layers of a class are treated
+    so and those behind otherwise (`h.*=8 again, 4 shared`; of more or fewer layers in these proportions, and of what is in
+    no layer the first counts). A parameter is of the layer that gathers it first. The last rule that fits counts.
     Requires: no dt.tag. Ensures: every other operation that is read stays.
   }];
   let options = [Option<"ahead", "ahead", "uint64_t", "2", "turns that a parameter stays whole for its next reader">,
-                 ListOption<"gathers", "gathers", "std::string", "PATTERN=shared or PATTERN=again">];
+                 ListOption<"gathers", "gathers", "std::string", "PATTERN=HOW, over parameters">];
   let dependentDialects = ["mlir::dt::DTDialect"];
 }
 

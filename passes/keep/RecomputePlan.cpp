@@ -3,7 +3,6 @@
 
 #include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/GlobPattern.h"
 
@@ -31,28 +30,6 @@ SmallVector<int64_t> stagesOfLayers(ModuleOp module, int64_t count) {
   return stageOf;
 }
 
-namespace {
-
-struct ParsedRule {
-  llvm::GlobPattern pattern;
-  std::vector<RecomputeRun> runs;
-};
-
-/// A class's layers, in order, and their stages.
-using ClassLayers = SmallVector<std::pair<LayerAttr, int64_t>>;
-
-std::optional<ParsedRule> parseRule(StringRef text) {
-  auto [pattern, how] = text.split('=');
-  auto glob = llvm::GlobPattern::create(pattern);
-  std::optional<std::vector<RecomputeRun>> runs = parseRecomputeRuns(how);
-  if (!glob)
-    llvm::consumeError(glob.takeError());
-  if (!glob || !runs)
-    return std::nullopt;
-  return ParsedRule{std::move(*glob), std::move(*runs)};
-}
-
-/// In the order in which the forward pass meets them, by class.
 llvm::MapVector<StringAttr, ClassLayers> layersOf(func::FuncOp function) {
   llvm::SetVector<LayerAttr> layers;
   for (Operation &op : function.front())
@@ -64,6 +41,24 @@ llvm::MapVector<StringAttr, ClassLayers> layersOf(func::FuncOp function) {
   for (auto [index, layer] : llvm::enumerate(layers))
     classes[layer.getList()].push_back({layer, stageOf.empty() ? 0 : stageOf[index]});
   return classes;
+}
+
+namespace {
+
+struct ParsedRule {
+  llvm::GlobPattern pattern;
+  std::vector<RecomputeRun> runs;
+};
+
+std::optional<ParsedRule> parseRule(StringRef text) {
+  auto [pattern, how] = text.split('=');
+  auto glob = llvm::GlobPattern::create(pattern);
+  std::optional<std::vector<RecomputeRun>> runs = parseRecomputeRuns(how);
+  if (!glob)
+    llvm::consumeError(glob.takeError());
+  if (!glob || !runs)
+    return std::nullopt;
+  return ParsedRule{std::move(*glob), std::move(*runs)};
 }
 
 } // namespace

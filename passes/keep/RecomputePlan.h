@@ -7,6 +7,7 @@
 #include "dialect/IR/Attributes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/MapVector.h"
 
 #include <optional>
 
@@ -15,6 +16,12 @@ namespace dtc {
 /// The stage of each of a model's `count` layers, in order: as the module's `dt.stage_layers` says, else as evenly as
 /// can be. Empty where what it says is of other stages or another number of layers.
 llvm::SmallVector<int64_t> stagesOfLayers(mlir::ModuleOp module, int64_t count);
+
+/// A class's layers, and their stages.
+using ClassLayers = llvm::SmallVector<std::pair<mlir::dt::LayerAttr, int64_t>>;
+
+/// In the order in which the forward pass meets them, by class.
+llvm::MapVector<mlir::StringAttr, ClassLayers> layersOf(mlir::func::FuncOp function);
 
 class RecomputePlan {
 public:

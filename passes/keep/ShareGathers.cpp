@@ -5,9 +5,8 @@
 #include "dialect/IR/Names.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "passes/analysis/GatheredState.h"
 #include "passes/analysis/StoredValues.h"
-#include "passes/keep/ParameterRules.h"
+#include "passes/keep/GatherPlan.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace dtc {
@@ -18,6 +17,8 @@ namespace dtc {
 using namespace mlir;
 using namespace mlir::dt;
 using dtc::GatheredState;
+using dtc::Gathering;
+using dtc::GatherPlan;
 using dtc::StoredValues;
 
 namespace {
@@ -86,26 +87,6 @@ private:
   IRMapping copies;
 };
 
-/// How many turns apart the readers of a parameter may be that share a gather.
-class Nearness {
-public:
-  explicit Nearness(uint64_t ahead) : ahead(ahead) {}
-
-  /// "h.*.mlp.c_fc.weight=shared"; false where it is no such rule.
-  bool add(StringRef rule) { return rules.add(rule, {shared, "again"}); }
-
-  uint64_t of(BlockArgument parameter) const {
-    std::optional<StringRef> how = rules.of(portOf(parameter).getName().getValue());
-    return !how ? ahead : *how == shared ? beyondAll : 0;
-  }
-
-private:
-  static constexpr uint64_t beyondAll = uint64_t(1) << 62;
-  static constexpr llvm::StringLiteral shared = "shared";
-  uint64_t ahead;
-  dtc::ParameterRules rules;
-};
-
 /// The gathers of a function and the operations that read what they gather, each with its turn.
 class Gathers {
 public:
@@ -131,10 +112,13 @@ public:
     takeTurns();
   }
 
-  /// Readers that follow one another near enough share a gather.
-  void share(const Nearness &nearness) {
-    for (EqualGathers &gathers : classes)
-      divide(gathers, nearness.of(gathers.gathers.front()->stored));
+  /// Readers share a gather as the plan says; else those that follow one another by no more than `ahead` turns.
+  void share(const GatherPlan &plan, uint64_t ahead) {
+    constexpr uint64_t beyondAll = uint64_t(1) << 62;
+    for (EqualGathers &gathers : classes) {
+      std::optional<Gathering> how = plan.howOf(*gathers.gathers.front());
+      divide(gathers, !how ? ahead : *how == Gathering::Shared ? beyondAll : 0);
+    }
   }
 
 private:
@@ -243,14 +227,11 @@ struct ShareGathers : dtc::impl::ShareGathersBase<ShareGathers> {
   using ShareGathersBase::ShareGathersBase;
 
   void runOnOperation() override {
+    FailureOr<GatherPlan> plan = GatherPlan::of(getOperation(), ArrayRef<std::string>(gathers));
+    if (failed(plan))
+      return signalPassFailure();
     Block &block = getOperation().front();
-    Nearness nearness(ahead);
-    for (const std::string &rule : gathers)
-      if (!nearness.add(rule)) {
-        getOperation().emitError("'") << rule << "' is not PATTERN=shared or PATTERN=again";
-        return signalPassFailure();
-      }
-    Gathers(block).share(nearness);
+    Gathers(block).share(*plan, ahead);
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
       if (isOpTriviallyDead(&op))
         op.erase();

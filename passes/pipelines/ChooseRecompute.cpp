@@ -28,7 +28,7 @@ public:
 private:
   LogicalResult planMixes(std::vector<Way> ClassWays::*figures);
   std::vector<Treatment> mixesOf(size_t stage, std::vector<Way> ClassWays::*figures) const;
-  Treatment mix(const abi::Recompute &tight, const abi::Recompute &loose, const std::vector<int64_t> &counts) const;
+  Treatment mix(const LayerTreatment &tight, const LayerTreatment &loose, const std::vector<int64_t> &counts) const;
   LogicalResult planGroups(int64_t group);
   std::optional<Treatment> fastest() const;
   FailureOr<const RecomputeTrial *> least();
@@ -90,7 +90,7 @@ LogicalResult Search::planMixes(std::vector<Way> ClassWays::*figures) {
 }
 
 /// The first `counts[stage]` layers of each stage in the one way, all others in the other.
-Treatment Search::mix(const abi::Recompute &tight, const abi::Recompute &loose,
+Treatment Search::mix(const LayerTreatment &tight, const LayerTreatment &loose,
                       const std::vector<int64_t> &counts) const {
   Treatment treatment;
   std::vector<int64_t> met(counts.size());
@@ -102,7 +102,7 @@ Treatment Search::mix(const abi::Recompute &tight, const abi::Recompute &loose,
 /// Of each stage the fewest layers in groups that fit, the others one by one. Bisection ends with as many or fewer
 /// where there is more room, whatever memory does in between.
 LogicalResult Search::planGroups(int64_t group) {
-  const abi::Recompute tight{Kind::Full, group}, loose{Kind::Full};
+  const LayerTreatment tight{{Kind::Full, group}}, loose{{Kind::Full}};
   std::vector<int64_t> enough = trials.perStage(), fails(enough.size(), -1);
   auto isDone = [&](size_t stage) { return enough[stage] - fails[stage] <= 1; };
   auto stages = llvm::seq<size_t>(0, enough.size());
@@ -165,11 +165,14 @@ FailureOr<ChosenRecompute> Search::refuse() {
 }
 
 FailureOr<ChosenRecompute> Search::run() {
-  FailureOr<const RecomputeTrial *> none = trials.attempt(Treatment(trials.layers().size(), {Kind::None}));
-  if (failed(none))
+  Treatment none(trials.layers().size(), LayerTreatment{{Kind::None}}), most = none;
+  for (auto [layer, own] : llvm::zip_equal(trials.layers(), most))
+    own.sharesGathers = trials.mayShareGathers(layer.list);
+  FailureOr<const RecomputeTrial *> untreated = trials.attempt(none), loosest = trials.attempt(most);
+  if (failed(untreated) || failed(loosest))
     return failure();
-  nothing = *none;
-  if (nothing->most() > limit) {
+  nothing = *untreated;
+  if ((*loosest)->most() > limit) {
     FailureOr<std::map<std::string, ClassWays>> ways = findWays(planner, given, trials, *nothing);
     if (failed(ways))
       return failure();
@@ -188,8 +191,8 @@ FailureOr<ChosenRecompute> Search::run() {
   FailureOr<const RecomputeTrial *> best = trials.attempt(*found);
   if (failed(best))
     return failure();
-  return ChosenRecompute{trials.rulesOf(*found), (*best)->most(),  (*best)->flops,    nothing->flops,
-                         (*best)->slowest(),     describe(*found), nothing->slowest()};
+  return ChosenRecompute{trials.choicesOf(*found), (*best)->most(),  (*best)->flops,    nothing->flops,
+                         (*best)->slowest(),       describe(*found), nothing->slowest()};
 }
 
 } // namespace

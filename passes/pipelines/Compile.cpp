@@ -74,6 +74,13 @@ static std::vector<std::string> rulesText(const std::vector<ParameterRule> &rule
   return texts;
 }
 
+static std::vector<std::string> rulesText(const std::vector<GatherRule> &rules) {
+  std::vector<std::string> texts;
+  for (const GatherRule &rule : rules)
+    texts.push_back(rule.parameters + "=" + printGatherRuns(rule.runs));
+  return texts;
+}
+
 static std::vector<std::string> rulesText(const std::vector<SplitRule> &rules) {
   std::vector<std::string> texts;
   for (const SplitRule &rule : rules)

@@ -37,7 +37,11 @@ SmallVector<Operation *> layerInTheMiddle(Block &block, StringRef list) {
 
 class LayerReader {
 public:
-  LayerReader(Block &block, const CommandSeconds &costs) : names(block), costs(costs) {}
+  LayerReader(Block &block, const CommandSeconds &costs, bool sharesGathers)
+      : names(block), costs(costs), sharesGathers(sharesGathers) {
+    for (const GatheredState &gather : findGatheredState(block))
+      ofGathers.insert(gather.steps.begin(), gather.steps.end());
+  }
 
   FailureOr<KeepProblem> read(ArrayRef<Operation *> layer) {
     for (auto [number, op] : llvm::enumerate(layer))
@@ -52,7 +56,8 @@ public:
   }
 
 private:
-  bool isStored(Operation *op) { return !isView(op) && !stored.isLight(op); }
+  /// What is gathered of parameters stays or not whatever is computed again.
+  bool isStored(Operation *op) { return !isView(op) && !stored.isLight(op) && !ofGathers.contains(op); }
 
   /// Whether a reader is another layer's, or shows it what it reads.
   bool handsOn(Operation *user) {
@@ -69,10 +74,10 @@ private:
       if (auto maker = numbers.find(operand.getDefiningOp()); maker != numbers.end())
         madeOf.insert(maker->second);
     value.madeOf.assign(madeOf.begin(), madeOf.end());
-    if (!value.isStored)
-      return success();
-    value.bytes = handedOn.contains(op) ? 0 : resultBytes(op);
-    return describeSeconds(op, value);
+    if (value.isStored)
+      value.bytes = handedOn.contains(op) ? 0 : resultBytes(op);
+    bool isGatheredAgain = ofGathers.contains(op) && !isView(op) && !sharesGathers;
+    return value.isStored || isGatheredAgain ? describeSeconds(op, value) : success();
   }
 
   LogicalResult describeSeconds(Operation *op, KeepProblem::Value &value) {
@@ -95,7 +100,9 @@ private:
 
   ValueNames names;
   const CommandSeconds &costs;
+  bool sharesGathers;
   StoredValues stored;
+  DenseSet<Operation *> ofGathers; ///< what gathers of state consist of
   DenseMap<Operation *, size_t> numbers;
   DenseSet<Operation *> handedOn;
   KeepProblem problem;
@@ -103,14 +110,14 @@ private:
 
 } // namespace
 
-FailureOr<KeepProblem> layerProblem(ModuleOp module, StringRef list, const CommandSeconds &costs) {
+FailureOr<KeepProblem> layerProblem(ModuleOp module, StringRef list, const CommandSeconds &costs, bool sharesGathers) {
   for (auto function : module.getOps<func::FuncOp>()) {
     if (function.isDeclaration() ||
         llvm::none_of(function.front(), [](Operation &op) { return isOfBackwardPass(&op); }))
       continue;
     Block &block = function.front();
     if (SmallVector<Operation *> layer = layerInTheMiddle(block, list); !layer.empty())
-      return LayerReader(block, costs).read(layer);
+      return LayerReader(block, costs, sharesGathers).read(layer);
   }
   return KeepProblem();
 }

@@ -1,6 +1,7 @@
 // Clones, lowers, and asks.
 #include "passes/pipelines/Planner.h"
 #include "passes/analysis/GatheredState.h"
+#include "passes/keep/ParameterRules.h"
 #include "passes/keep/RecomputePlan.h"
 #include "passes/lower/Targets.h"
 #include "passes/pipelines/Phases.h"
@@ -92,7 +93,10 @@ LogicalResult Planner::check(const Choices &choices) {
       return success();
     return model.emitError(where) << ": no parameter is called '" << parameters << "'" << didYouMean(parameters, names);
   };
-  for (const ParameterRule &rule : llvm::concat<const ParameterRule>(choices.gathers, choices.rows))
+  for (const GatherRule &rule : choices.gathers)
+    if (failed(checkParameters(rule.parameters, rule.where)))
+      return failure();
+  for (const ParameterRule &rule : choices.rows)
     if (failed(checkParameters(rule.parameters, rule.where)))
       return failure();
   for (const SplitRule &rule : choices.splitGradients)
@@ -117,6 +121,25 @@ std::vector<PlannedLayer> Planner::layers(const Choices &choices) const {
   for (auto [index, layer] : llvm::enumerate(met)) // of other numbers of layers planning complains
     layers.push_back({layer.getList().str(), index < stageOf.size() ? static_cast<size_t>(stageOf[index]) : 0});
   return layers;
+}
+
+std::set<std::string> Planner::gatheringLists(const Choices &choices) const {
+  ParameterRules<std::vector<GatherRun>> rules;
+  for (const GatherRule &rule : choices.gathers)
+    rules.add(rule.parameters, rule.runs);
+  std::set<std::string> lists;
+  ModuleOp module = placed.get();
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (function.isDeclaration())
+      continue;
+    for (const GatheredState &gather : findGatheredState(function.front()))
+      if (LayerAttr layer = marksOf(gather.steps.front()).layer) {
+        StringRef name = portOf(gather.stored).getName().getValue(), list = layer.getList();
+        if (name.starts_with((list + ".").str()) && !rules.of(name))
+          lists.insert(list.str());
+      }
+  }
+  return lists;
 }
 
 /// A clone, after *keep* and *how*.

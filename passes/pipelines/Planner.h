@@ -13,6 +13,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 
 namespace dtc {
 
@@ -64,6 +65,8 @@ public:
   mlir::MLIRContext *context() { return model.getContext(); }
   /// In the order of the forward pass. Of the choices those of stages count.
   std::vector<PlannedLayer> layers(const Choices &choices) const;
+  /// Lists of layers that gather parameters of their own of which these choices do not say how.
+  std::set<std::string> gatheringLists(const Choices &choices) const;
 
   /// The module as *keep* has it when it decides what is computed again.
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> beforeRecompute(const Choices &choices);

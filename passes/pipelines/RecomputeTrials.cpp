@@ -2,6 +2,7 @@
 #include "passes/pipelines/RecomputeTrials.h"
 
 #include "passes/schedule/ArenaLayout.h"
+#include "llvm/ADT/MapVector.h"
 
 #include <algorithm>
 
@@ -17,7 +18,7 @@ double RecomputeTrial::slowest() const { return *std::ranges::max_element(second
 RecomputeTrials::RecomputeTrials(Planner &planner, const Choices &given, const timing::Device &device,
                                  const timing::Layout *layout)
     : planner(planner), given(given), device(device), seconds(this->device, layout, planner.mesh()),
-      layersOfModel(planner.layers(given)) {
+      layersOfModel(planner.layers(given)), gatheringLists(planner.gatheringLists(given)) {
   for (const PlannedLayer &layer : layersOfModel)
     layersOfStages.resize(std::max<size_t>(layersOfStages.size(), layer.stage + 1));
   for (const PlannedLayer &layer : layersOfModel)
@@ -25,33 +26,37 @@ RecomputeTrials::RecomputeTrials(Planner &planner, const Choices &given, const t
 }
 
 /// A class's layers, as runs of layers that are treated alike. Of what is in no layer the first way counts.
-std::vector<RecomputeRule> RecomputeTrials::rulesOf(const Treatment &treatment) const {
-  bool isNone = llvm::all_of(treatment, [](const abi::Recompute &how) { return how.kind == Kind::None; });
-  std::vector<RecomputeRule> rules{{"*", {{abi::Recompute{isNone ? Kind::None : Kind::Cheap}}}, ""}};
-  if (isNone)
-    return rules;
-  for (auto [layer, how] : llvm::zip_equal(layersOfModel, treatment)) {
-    std::string name = layer.list + ".*";
-    auto rule = llvm::find_if(rules, [&](const RecomputeRule &each) { return each.layers == name; });
-    if (rule == rules.end())
-      rule = rules.insert(rules.end(), {name, {}, ""});
-    if (rule->runs.empty() || rule->runs.back().how != how)
-      rule->runs.push_back({how, 0});
-    ++rule->runs.back().layers;
+Choices RecomputeTrials::choicesOf(const Treatment &treatment) const {
+  struct ClassLayers {
+    std::vector<abi::Recompute> recompute;
+    std::vector<Gathering> gathers;
+  };
+  llvm::MapVector<StringRef, ClassLayers> classes;
+  bool isNone = true;
+  for (auto [layer, own] : llvm::zip_equal(layersOfModel, treatment)) {
+    isNone &= own.recompute.kind == Kind::None;
+    classes[layer.list].recompute.push_back(own.recompute);
+    classes[layer.list].gathers.push_back(own.sharesGathers ? Gathering::Shared : Gathering::Again);
   }
-  for (RecomputeRule &rule : rules)
-    if (rule.runs.size() == 1)
-      rule.runs.front().layers = 0;
-  return rules;
+  Choices choices = given;
+  choices.recompute = {{"*", {{abi::Recompute{isNone ? Kind::None : Kind::Cheap}}}, ""}};
+  choices.gathers.clear();
+  for (const auto &[list, layers] : classes) {
+    std::string pattern = (list + ".*").str();
+    if (!isNone)
+      choices.recompute.push_back({pattern, runsOfLayers(layers.recompute), ""});
+    if (llvm::is_contained(layers.gathers, Gathering::Shared))
+      choices.gathers.push_back({pattern, runsOfLayers(layers.gathers), ""});
+  }
+  llvm::append_range(choices.gathers, given.gathers); // the last that fits counts
+  return choices;
 }
 
 FailureOr<const RecomputeTrial *> RecomputeTrials::attempt(const Treatment &treatment) {
   for (const std::unique_ptr<RecomputeTrial> &known : trials)
     if (known->treatment == treatment)
       return known.get();
-  Choices choices = given;
-  choices.recompute = rulesOf(treatment);
-  FailureOr<Plan> plan = planner.plan(choices);
+  FailureOr<Plan> plan = planner.plan(choicesOf(treatment));
   if (failed(plan))
     return failure();
   RecomputeTrial &trial = *trials.emplace_back(std::make_unique<RecomputeTrial>());
@@ -68,8 +73,8 @@ FailureOr<const RecomputeTrial *> RecomputeTrials::attempt(const Treatment &trea
 
 std::string describe(const Treatment &treatment) {
   std::vector<std::pair<std::string, int64_t>> counts;
-  for (const abi::Recompute &how : treatment) {
-    std::string name = abi::nameOf(how);
+  for (const LayerTreatment &layer : treatment) {
+    std::string name = abi::nameOf(layer.recompute);
     auto found = llvm::find_if(counts, [&](const auto &each) { return each.first == name; });
     if (found == counts.end())
       found = counts.insert(counts.end(), {name, 0});
@@ -79,6 +84,8 @@ std::string describe(const Treatment &treatment) {
   for (const auto &[name, count] : counts)
     text += text.empty() ? std::to_string(count) + " of " + std::to_string(treatment.size()) + " layers " + name
                          : ", " + std::to_string(count) + " " + name;
+  if (auto shared = llvm::count_if(treatment, [](const LayerTreatment &layer) { return layer.sharesGathers; }))
+    text += "; parameters of " + std::to_string(shared) + " gathered once";
   return text;
 }
 

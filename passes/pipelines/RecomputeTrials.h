@@ -8,8 +8,15 @@
 
 namespace dtc {
 
+/// How a layer is treated between its forward and its backward pass.
+struct LayerTreatment {
+  abi::Recompute recompute;
+  bool sharesGathers = false; ///< parameters that are gathered for the forward pass stay whole for the backward pass
+  bool operator==(const LayerTreatment &) const = default;
+};
+
 /// How each layer of the model is treated, in their order.
-using Treatment = std::vector<abi::Recompute>;
+using Treatment = std::vector<LayerTreatment>;
 
 /// What a treatment leads to.
 struct RecomputeTrial {
@@ -25,7 +32,8 @@ struct RecomputeTrial {
 
 class RecomputeTrials {
 public:
-  /// Of `given` all counts but what is computed again. All but `device` outlive this.
+  /// Of `given` all counts but what is computed again; what it says of gathers goes before what is tried. All but
+  /// `device` outlive this.
   RecomputeTrials(Planner &planner, const Choices &given, const timing::Device &device, const timing::Layout *layout);
 
   const std::vector<PlannedLayer> &layers() const { return layersOfModel; }
@@ -34,9 +42,11 @@ public:
   const CommandSeconds &costs() const { return seconds; }
   const std::vector<std::unique_ptr<RecomputeTrial>> &all() const { return trials; }
 
+  /// Whether it may be tried that layers of a list share gathers.
+  bool mayShareGathers(const std::string &list) const { return gatheringLists.contains(list); }
   mlir::FailureOr<const RecomputeTrial *> attempt(const Treatment &treatment);
-  /// As choices say it.
-  std::vector<RecomputeRule> rulesOf(const Treatment &treatment) const;
+  /// Those given, with this.
+  Choices choicesOf(const Treatment &treatment) const;
 
 private:
   Planner &planner;
@@ -45,10 +55,11 @@ private:
   CommandSeconds seconds;
   std::vector<PlannedLayer> layersOfModel;
   std::vector<int64_t> layersOfStages;
+  std::set<std::string> gatheringLists; ///< of layers
   std::vector<std::unique_ptr<RecomputeTrial>> trials;
 };
 
-/// "5 of 12 layers full, 7 cheap", in the order of the model.
+/// "5 of 12 layers full, 7 cheap; parameters of 4 gathered once", in the order of the model.
 std::string describe(const Treatment &treatment);
 
 } // namespace dtc

@@ -20,11 +20,24 @@ static std::optional<abi::Recompute> recomputeOf(const KeptSet &set, const KeepP
   return set.again.empty() || how.kept.empty() ? std::nullopt : std::optional(std::move(how));
 }
 
+static LogicalResult addWays(ModuleOp module, const std::string &list, bool sharesGathers,
+                             const RecomputeTrials &trials, ClassWays &ways) {
+  for (Kind kind : {Kind::None, Kind::Cheap, Kind::Regather, Kind::Selective, Kind::Full})
+    ways.hows.push_back({{kind}, sharesGathers});
+  FailureOr<KeepProblem> problem = layerProblem(module, list, trials.costs(), sharesGathers);
+  if (failed(problem))
+    return failure();
+  for (const KeptSet &set : keptSets(*problem))
+    if (std::optional<abi::Recompute> how = recomputeOf(set, *problem))
+      ways.hows.push_back({std::move(*how), sharesGathers});
+  return success();
+}
+
 template <typename T> static double sumOf(const std::vector<T> &values) {
   return static_cast<double>(std::accumulate(values.begin(), values.end(), T()));
 }
 
-static LogicalResult measure(const std::string &list, const abi::Recompute &how, RecomputeTrials &trials,
+static LogicalResult measure(const std::string &list, const LayerTreatment &how, RecomputeTrials &trials,
                              const RecomputeTrial &nothing, ClassWays &ways) {
   Treatment treatment = nothing.treatment;
   double layers = 0;
@@ -50,15 +63,12 @@ FailureOr<std::map<std::string, ClassWays>> findWays(Planner &planner, const Cho
     return failure();
   std::map<std::string, ClassWays> classes;
   for (const PlannedLayer &layer : trials.layers())
-    classes[layer.list].hows = {{Kind::None}, {Kind::Cheap}, {Kind::Regather}, {Kind::Selective}, {Kind::Full}};
+    classes[layer.list];
   for (auto &[list, own] : classes) {
-    FailureOr<KeepProblem> problem = layerProblem(**module, list, trials.costs());
-    if (failed(problem))
+    if (failed(addWays(**module, list, false, trials, own)) ||
+        (trials.mayShareGathers(list) && failed(addWays(**module, list, true, trials, own))))
       return failure();
-    for (const KeptSet &set : keptSets(*problem))
-      if (std::optional<abi::Recompute> how = recomputeOf(set, *problem))
-        own.hows.push_back(std::move(*how));
-    for (const abi::Recompute &how : own.hows)
+    for (const LayerTreatment &how : own.hows)
       if (failed(measure(list, how, trials, nothing, own)))
         return failure();
   }

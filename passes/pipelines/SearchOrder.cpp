@@ -208,7 +208,7 @@ private:
   void searchShared() {
     for (const std::string &pattern : gatheredAgain()) {
       Choices choices = best;
-      choices.gathers.push_back({pattern, "shared", ""});
+      choices.gathers.push_back({pattern, {{Gathering::Shared}}, ""});
       accept(choices);
     }
   }

@@ -74,7 +74,7 @@ class RandomChoices(DriverTest):
         text += 'bucket_bytes = "{}"\n'.format(chance.choice(["none", "auto", "2KB", "9KB", "30KB"]))
         text += '[split]\n"*" = {}\n'.format(chance.choice([1, 2, 2, 4]))
         if parameters:
-            text += "[gathers]\n" + "".join(f'"{name}" = "{chance.choice(["shared", "again"])}"\n' for name in
+            text += "[gathers]\n" + "".join(f'"{name}" = "{chance.choice(["shared", "again", "1 again, 3 shared"])}"\n' for name in
                                             chance.sample(parameters, min(3, len(parameters))))
         return text
 

@@ -40,11 +40,11 @@ class Chosen(RecomputeTest):
 
     def test_shares_of_layers_are_replayed(self):
         choices = self.directory / "choices.toml"
-        choices.write_text('[recompute]\n"h.*" = "4 full, 2 cheap"\n')
         layout = ["--mesh", "dp=2", "--strategy", "zero3", "--choices", choices]
+        choices.write_text('[recompute]\n"h.*" = "4 full, 2 cheap"\n[gathers]\n"h.*" = "3 again, 3 shared"\n')
         mixed = self.compile("mixed", self.model(), *layout, **SETTINGS)
         stored = self.dtc("inspect", mixed, "--choices")
-        self.assertIn("[recompute]\n'h.*' = '4 full, 2 cheap'\n", stored)
+        self.assertIn("[recompute]\n'h.*' = '4 full, 2 cheap'\n\n[gathers]\n'h.*' = '3 again, 3 shared'\n", stored)
         self.assertIn("all agree", self.dtc("verify", mixed, "--no-code"))
         for layers, recompute in (6, "every:2"), (6, "full"), (8, "4 full, 2 cheap"):
             choices.write_text(f'[recompute]\n"h.*" = "{recompute}"\n')
@@ -154,6 +154,40 @@ class Auto(RecomputeTest):
         choices.write_text('recompute = "full"\n')
         program = self.compile("said", self.model(), "--choices", choices, **SETTINGS, recompute="auto")
         self.assertIn("recompute = 'full'\n", self.dtc("inspect", program, "--choices"))
+
+
+class AutoOfGathers(RecomputeTest):
+    """With ZeRO-3 it is decided, too, which layers keep their gathered parameters for the backward pass."""
+    LAYOUT = ["--mesh", "dp=2", "--strategy", "zero3"]
+    CLUSTER = """
+name: "slow"
+devices { name: "core" peaks { type: "f32" flops: 260e9 } memory_bandwidth: 38e9 memory_bytes: 8000000000 }
+nodes { count: 2 device: "core" devices: 1 }
+levels { name: "network" units: 2 latency: 20e-6 bandwidth: 140e6 }
+"""
+
+    def sent(self, program):
+        return sum(part.get("bytes_sent", 0) for part in self.inspected(program)["roles"][0]["work"].values())
+
+    def test_they_fit_and_change_no_bit(self):
+        cluster = self.directory / "slow.textproto"
+        cluster.write_text(self.CLUSTER)
+        data = write_tokens(self.directory / "tokens", 3000, 128)
+        none, full = (self.compile(how, self.model(), *self.LAYOUT, **SETTINGS, recompute=how) for how in ("none", "full"))
+        losses = self.train(none, data, "none.out")
+        shared = []
+        for limit in (self.arena(full), (self.arena(none) + self.arena(full)) // 2, self.arena(none), 2 * self.arena(none)):
+            said = self.dtc("compile", self.model(), *self.LAYOUT, *self.words(recompute="auto"), "--memory-limit", limit,
+                            "--cluster", cluster, "--schedule-effort", 1, "-o", self.directory / "auto")
+            program = self.directory / "auto"
+            self.assertLessEqual(self.arena(program), limit)
+            self.assertIn("all agree", self.dtc("verify", program, "--no-code"))
+            self.assertEqual(self.train(program, data, f"{limit}.out"), losses)
+            shared.append("gathered once" in said)
+        self.assertEqual((shared[0], shared[-1]), (False, True))
+        self.assertIn("6 of 6 layers none; parameters of 6 gathered once: peak", said)
+        self.assertIn("[gathers]\n'h.*' = 'shared'\n", self.dtc("inspect", program, "--choices"))
+        self.assertAlmostEqual(self.sent(program) / self.sent(none), 2 / 3, delta=0.03)
 
 
 class Refused(RecomputeTest):

@@ -251,7 +251,7 @@ static timing::Device usualDevice(const std::string &target) {
   return device;
 }
 
-/// What is left to choose: what is computed again, so that the memory limit holds.
+/// What is left to choose: what is computed again and which layers share gathers, so that the memory limit holds.
 void LoadedModel::choose(CompileOptions &options) {
   if (!options.choices.recompute.empty() || request.generate)
     return;
@@ -269,7 +269,7 @@ void LoadedModel::choose(CompileOptions &options) {
   if (failed(found))
     diagnostics.fail(*model.module);
   chosen = *found;
-  options.choices.recompute = chosen->rules;
+  options.choices = chosen->choices;
 }
 
 void LoadedModel::runPhases(Phase last) {

@@ -43,7 +43,9 @@ std::vector<RankedPlan> choose(std::vector<RankedPlan> tried, size_t count) {
 
 /// On one line, in which others differ.
 std::string summaryOf(const Choices &choices) {
-  auto shared = std::ranges::count(choices.gathers, "shared", &ParameterRule::how);
+  auto shared = std::ranges::count_if(choices.gathers, [](const GatherRule &rule) {
+    return std::ranges::find(rule.runs, Gathering::Shared, &GatherRun::how) != rule.runs.end();
+  });
   std::string text =
       fmt::format("gather_ahead {}, {} shared, {} moved", choices.gatherAhead, shared, choices.order.size());
   for (const std::vector<SplitRule> &rules : {choices.split, choices.splitGradients})

@@ -4,6 +4,9 @@
 // RUN: dtc-opt %s --dt-share-gathers=ahead=9223372036854775807 | FileCheck %s --check-prefixes=CHECK,ALL
 // Nothing that merges equal operations takes it back.
 // RUN: dtc-opt %s --dt-share-gathers=ahead=1 --cse --canonicalize | FileCheck %s --check-prefixes=CHECK,ONE
+// RUN: not dtc-opt %s --dt-share-gathers='gathers="h.*=often"' 2>&1 | FileCheck %s --check-prefix=REFUSED
+
+// REFUSED: error: 'h.*=often' is not PATTERN=HOW, where HOW is shared or again, or such as 8 again, 4 shared
 
 module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 2>} {
 

@@ -34,6 +34,7 @@ bucket_bytes = "25MB"
 [gathers]
 "h.*.mlp.*" = "shared"
 "a \"quoted\" name" = "again"
+"h.*.attn.*" = "8 again, 4 shared"
 
 [rows]
 "wte.*" = "gathered"
@@ -63,10 +64,11 @@ TEST(ChoicesTest, AllThereIsToSay) {
   EXPECT_EQ(choices.timetable, "gpipe");
   EXPECT_THAT(choices.layers, ElementsAre(9, 3));
   EXPECT_EQ(choices.gatherAhead, 4U);
-  ASSERT_EQ(choices.gathers.size(), 2U);
+  ASSERT_EQ(choices.gathers.size(), 3U);
   EXPECT_EQ(choices.gathers[0].parameters, "h.*.mlp.*"); // in the order of the file
-  EXPECT_EQ(choices.gathers[0].how, "shared");
-  EXPECT_EQ(choices.gathers[1].how, "again");
+  EXPECT_EQ(choices.gathers[0].runs, std::vector{GatherRun{Gathering::Shared}});
+  EXPECT_EQ(choices.gathers[1].runs, std::vector{GatherRun{Gathering::Again}});
+  EXPECT_EQ(choices.gathers[2].runs, (std::vector{GatherRun{Gathering::Again, 8}, GatherRun{Gathering::Shared, 4}}));
   ASSERT_EQ(choices.rows.size(), 1U);
   EXPECT_EQ(choices.rows[0].parameters, "wte.*");
   EXPECT_EQ(choices.rows[0].how, "gathered");
@@ -86,7 +88,7 @@ TEST(ChoicesTest, AllThereIsToSay) {
   EXPECT_EQ(rule.anchor, "input_gradient contract h.*.attn.c_proj");
   EXPECT_FALSE(rule.isBefore);
   EXPECT_EQ(rule.layer, -1);
-  EXPECT_EQ(rule.where, "c.toml:26");
+  EXPECT_EQ(rule.where, "c.toml:27");
   EXPECT_TRUE(choices.order[1].isBefore);
   EXPECT_EQ(choices.order[1].list, "*");
   EXPECT_EQ(choices.bucketSize, (abi::BucketSize{abi::BucketSize::Kind::Bytes, 25'000'000}));
@@ -119,7 +121,7 @@ TEST(ChoicesTest, WhatIsPrintedIsReadBack) {
   EXPECT_EQ(again.layers, choices.layers);
   EXPECT_EQ(again.gatherAhead, choices.gatherAhead);
   EXPECT_EQ(again.order, choices.order);
-  ASSERT_EQ(again.gathers.size(), 2U);
+  ASSERT_EQ(again.gathers.size(), 3U);
   EXPECT_EQ(again.gathers[1].parameters, "a \"quoted\" name");
   ASSERT_EQ(again.rows.size(), 1U);
   EXPECT_EQ(again.rows[0].how, "gathered");
@@ -160,8 +162,12 @@ TEST(ChoicesTest, WhatCannotBeIsNamedWithItsPlace) {
     EXPECT_THAT(problemOf(std::string("[recompute]\n\"h.*\" = \"") + how + "\""),
                 HasSubstr("c.toml:2: recompute: 'h.*' can be"))
         << how;
-  EXPECT_THAT(problemOf("[gathers]\nw = \"often\""),
-              HasSubstr("c.toml:2: gathers: 'w' can be \"shared\" or \"again\", not 'often'"));
+  for (const char *how : {"often", "1 often", "shared, 2 again", "0 shared", "5", "", "2 shared,"})
+    EXPECT_THAT(problemOf(std::string("[gathers]\nw = \"") + how + "\""),
+                HasSubstr("c.toml:2: gathers: 'w' can be \"shared\" or \"again\", or such as \"8 again, 4 shared\", "
+                          "not '" +
+                          std::string(how) + "'"))
+        << how;
   EXPECT_THAT(problemOf("[gathers]\n\"[\" = \"again\""), HasSubstr("c.toml:2: '['"));
   EXPECT_THAT(problemOf("[rows]\nw = \"shared\""),
               HasSubstr("c.toml:2: rows: 'w' can be \"gathered\" or \"reduced\", not 'shared'"));
@@ -191,6 +197,21 @@ TEST(ChoicesTest, RunsOfFewerLayersGetTheirShares) {
   EXPECT_EQ(shared("5 full, 7 cheap", 1), "1 cheap");
   EXPECT_EQ(shared("5 full, 1 none, 6 cheap", 2), "1 full, 1 cheap");
   EXPECT_EQ(shared("every:4", 12), "12 every:4");
+}
+
+TEST(ChoicesTest, ALayerIsTreatedAsTheRunThatItIsIn) {
+  auto ofLayers = [](const char *text, int64_t count) {
+    std::string all;
+    for (int64_t layer = 0; layer < count; ++layer)
+      all += howOfLayer(*parseGatherRuns(text), layer, count) == Gathering::Shared ? 's' : 'a';
+    return all;
+  };
+  EXPECT_EQ(ofLayers("2 again, 1 shared", 3), "aas");
+  EXPECT_EQ(ofLayers("2 again, 1 shared", 6), "aaaass");
+  EXPECT_EQ(ofLayers("2 again, 1 shared", 1), "a");
+  EXPECT_EQ(ofLayers("1 shared, 1 again, 2 shared", 4), "sass");
+  EXPECT_EQ(ofLayers("shared", 3), "sss");
+  EXPECT_EQ(ofLayers("again", 2), "aa");
 }
 
 TEST(ChoicesTest, StagesOfFewerLayersGetTheirShares) {

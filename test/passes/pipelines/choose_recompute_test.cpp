@@ -67,6 +67,16 @@ protected:
     return peakOf(*plan);
   }
 
+  /// Where no layer gathers its parameters again.
+  uint64_t peakOfShared(const std::string &way) {
+    Choices choices;
+    choices.recompute = {{"*", *parseRecomputeRuns(way), ""}};
+    choices.gathers = {{planner->layers(given).front().list + ".*", {{Gathering::Shared}}, ""}};
+    FailureOr<Plan> plan = planner->plan(choices);
+    EXPECT_TRUE(succeeded(plan));
+    return peakOf(*plan);
+  }
+
   static uint64_t peakOf(const Plan &plan) {
     uint64_t most = 0;
     for (const PlannedRole &role : plan.roles)
@@ -90,7 +100,7 @@ protected:
 
 TEST_P(ChooseRecompute, FitsAndTakesNoLongerWhereThereIsMoreRoom) {
   ASSERT_TRUE(planner);
-  uint64_t most = peakOf("none"), few = peakOf("full");
+  uint64_t most = peakOfShared("none"), few = peakOf("full");
   ASSERT_LT(few, most);
   double before = std::numeric_limits<double>::infinity();
   constexpr uint64_t limits = 20;
@@ -105,24 +115,23 @@ TEST_P(ChooseRecompute, FitsAndTakesNoLongerWhereThereIsMoreRoom) {
     before = chosen->seconds;
     texts.insert(chosen->text);
     // It is what it says, also once it has been written down and read again.
-    Choices choices;
-    choices.recompute = chosen->rules;
-    std::optional<Choices> again =
-        parseChoices(printChoices(choices, true), "stored", {}, [](const llvm::Twine &text) { FAIL() << text.str(); });
+    std::optional<Choices> again = parseChoices(printChoices(chosen->choices, true), "stored", {},
+                                                [](const llvm::Twine &text) { FAIL() << text.str(); });
     ASSERT_TRUE(again);
     FailureOr<Plan> plan = planner->plan(*again);
     ASSERT_TRUE(succeeded(plan));
     EXPECT_EQ(peakOf(*plan), chosen->bytes);
   }
   EXPECT_GT(texts.size(), 6U);
-  EXPECT_TRUE(texts.contains("12 of 12 layers none"));
+  EXPECT_TRUE(texts.contains(planner->gathersState() ? "12 of 12 layers none; parameters of 12 gathered once"
+                                                     : "12 of 12 layers none"));
 }
 
 // Where activations have half of the memory between full and none.
 TEST_P(ChooseRecompute, TakesLittleOfTheTimeOfFullAtHalfOfTheMemory) {
   ASSERT_TRUE(planner);
   RecomputeTrials trials(*planner, given, timingDevice, nullptr);
-  auto uniform = [&](abi::Recompute::Kind kind) { return *trials.attempt(Treatment(12, {kind})); };
+  auto uniform = [&](abi::Recompute::Kind kind) { return *trials.attempt(Treatment(12, {{kind}})); };
   const RecomputeTrial &none = *uniform(abi::Recompute::Kind::None), &full = *uniform(abi::Recompute::Kind::Full);
   FailureOr<ChosenRecompute> chosen = chooseRecompute(*planner, {}, (none.most() + full.most()) / 2, timingDevice);
   ASSERT_TRUE(succeeded(chosen));
@@ -161,8 +170,92 @@ TEST_P(RecomputeOfStages, AreWhatEachNeeds) {
   ASSERT_GT(first, last);
   FailureOr<ChosenRecompute> chosen = chooseRecompute(*planner, choices, (first + last) / 2, timingDevice);
   ASSERT_TRUE(succeeded(chosen));
-  EXPECT_GT(remadeLayers(chosen->rules, 0, 9), 0);
-  EXPECT_EQ(remadeLayers(chosen->rules, 9, 12), 0);
+  EXPECT_GT(remadeLayers(chosen->choices.recompute, 0, 9), 0);
+  EXPECT_EQ(remadeLayers(chosen->choices.recompute, 9, 12), 0);
+}
+
+/// Two of these cores, and a link on which moving takes longer than computing.
+timing::Cluster slowCluster() {
+  return timing::parseCluster(R"(
+name: "slow"
+devices { name: "core" peaks { type: "f32" flops: 260e9 } memory_bandwidth: 38e9 launch_seconds: 1e-7
+          memory_bytes: 8000000000 }
+nodes { device: "core" devices: 1 count: 2 }
+levels { name: "network" latency: 5e-6 bandwidth: 140e6 }
+)",
+                              "test");
+}
+
+class GathersOfLayers : public ChooseRecompute {
+protected:
+  FailureOr<ChosenRecompute> choose(const Choices &choices, uint64_t limit) {
+    return chooseRecompute(*planner, choices, limit, timingDevice, &layout);
+  }
+
+  /// Starts of each layer in a step, and the bytes that they send.
+  std::vector<std::pair<int64_t, double>> startsWith(std::vector<GatherRule> gathers) {
+    Choices choices;
+    choices.gathers = std::move(gathers);
+    FailureOr<Plan> plan = planner->plan(choices);
+    EXPECT_TRUE(succeeded(plan));
+    std::vector<std::pair<int64_t, double>> starts(12);
+    const FlatRole &role = *plan->roles.front().role;
+    for (const FlatEntry &entry : role.step)
+      for (const FlatCommand &command : role.functions[entry.function].commands)
+        if (command.kind == FlatCommand::Kind::Start && command.layers == "h") {
+          ++starts[command.layer].first;
+          starts[command.layer].second += command.sent;
+        }
+    return starts;
+  }
+
+  timing::Layout layout{slowCluster(), planner->mesh()};
+};
+
+TEST_P(GathersOfLayers, AreCountedAsLayersThatAreComputedAgain) {
+  ASSERT_TRUE(planner);
+  auto again = startsWith({{"h.*", *parseGatherRuns("again"), ""}});
+  auto shared = startsWith({{"h.*", *parseGatherRuns("shared"), ""}});
+  auto mixed = startsWith({{"h.*", *parseGatherRuns("2 again, 1 shared"), ""}});
+  for (size_t layer = 0; layer < 12; ++layer) {
+    EXPECT_NEAR(shared[layer].second / again[layer].second, 2.0 / 3, 0.02) << layer;
+    EXPECT_EQ(mixed[layer], layer < 8 ? again[layer] : shared[layer]) << layer;
+  }
+}
+
+TEST_P(GathersOfLayers, AreSharedByTheLastLayersFirst) {
+  ASSERT_TRUE(planner);
+  FailureOr<ChosenRecompute> all = choose({}, peakOfShared("none")),
+                             some = choose({}, (peakOf("full") + peakOfShared("full")) / 2);
+  ASSERT_TRUE(succeeded(all) && succeeded(some));
+  EXPECT_EQ(all->text, "12 of 12 layers none; parameters of 12 gathered once");
+  ASSERT_EQ(all->choices.gathers.size(), 1U);
+  EXPECT_EQ(all->choices.gathers.front().parameters, "h.*");
+  EXPECT_EQ(printGatherRuns(all->choices.gathers.front().runs), "shared");
+  ASSERT_EQ(some->choices.gathers.size(), 1U);
+  const std::vector<GatherRun> &runs = some->choices.gathers.front().runs;
+  ASSERT_GE(runs.size(), 2U) << some->text;
+  EXPECT_EQ(runs.front().how, Gathering::Again);
+  EXPECT_EQ(runs.back().how, Gathering::Shared);
+  EXPECT_LT(all->seconds, some->seconds);
+}
+
+// What a rule says of parameters holds, also of those of layers that share the gathers of others.
+TEST_P(GathersOfLayers, AreAsTheUserSaysThem) {
+  ASSERT_TRUE(planner);
+  constexpr uint64_t enough = uint64_t(1) << 40;
+  Choices choices;
+  choices.gathers = {{"h.*", *parseGatherRuns("again"), ""}};
+  FailureOr<ChosenRecompute> none = choose(choices, enough);
+  ASSERT_TRUE(succeeded(none));
+  EXPECT_EQ(none->text, "12 of 12 layers none");
+  EXPECT_EQ(none->choices.gathers.size(), 1U);
+  choices.gathers = {{"h.*.mlp.*", *parseGatherRuns("again"), ""}};
+  FailureOr<ChosenRecompute> some = choose(choices, enough);
+  ASSERT_TRUE(succeeded(some));
+  ASSERT_EQ(some->choices.gathers.size(), 2U);
+  EXPECT_EQ(some->choices.gathers.front().parameters, "h.*");
+  EXPECT_EQ(some->choices.gathers.back().parameters, "h.*.mlp.*"); // the last that fits counts
 }
 
 constexpr size_t namedWays = 5; ///< none, cheap, regather, selective and full come first
@@ -196,7 +289,7 @@ std::vector<const RecomputeTrial *> tryAll(RecomputeTrials &trials, const ClassW
 TEST_P(RecomputeOfFewLayers, IsNearlyAsFastAsTheFastestOfAllThatFit) {
   ASSERT_TRUE(planner);
   RecomputeTrials trials(*planner, given, timingDevice, nullptr);
-  FailureOr<const RecomputeTrial *> none = trials.attempt(Treatment(3, {abi::Recompute::Kind::None}));
+  FailureOr<const RecomputeTrial *> none = trials.attempt(Treatment(3, {{abi::Recompute::Kind::None}}));
   ASSERT_TRUE(succeeded(none));
   auto ways = findWays(*planner, given, trials, **none);
   ASSERT_TRUE(succeeded(ways));
@@ -226,7 +319,7 @@ TEST(Regathered, KeepsWhatTheTermsOfMegatronSpSay) {
     Planned planned(subject, 3 + more);
     ASSERT_TRUE(planned.planner);
     RecomputeTrials trials(*planned.planner, given, core, nullptr);
-    FailureOr<const RecomputeTrial *> trial = trials.attempt(Treatment(3 + more, {abi::Recompute::Kind::Regather}));
+    FailureOr<const RecomputeTrial *> trial = trials.attempt(Treatment(3 + more, {{abi::Recompute::Kind::Regather}}));
     ASSERT_TRUE(succeeded(trial));
     kept[more] = (*trial)->kept;
   }
@@ -248,6 +341,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, ChooseRecompute,
                                          Subject{"gpt-small", pipeline}),
                          nameOfSubject);
 INSTANTIATE_TEST_SUITE_P(Layouts, RecomputeOfStages, testing::Values(Subject{"gpt-small", pipeline}), nameOfSubject);
+INSTANTIATE_TEST_SUITE_P(Layouts, GathersOfLayers, testing::Values(Subject{"gpt-small", zero3}), nameOfSubject);
 INSTANTIATE_TEST_SUITE_P(Layouts, RecomputeOfFewLayers,
                          testing::Values(Subject{"gpt-small", one}, Subject{"llama-small", one},
                                          Subject{"gpt-small", sequence}),

@@ -390,7 +390,7 @@ TEST(PlannerTest, ChoicesOfWhatThereIsNot) {
   choices.layers = {1, 3};
   EXPECT_THAT(problemOf(choices), HasSubstr("layers says how many layers each of 2 stages has, and the mesh has 1"));
   choices = {};
-  choices.gathers = {{"h.*.mlp.fc.weight", "shared", "c.toml:3"}};
+  choices.gathers = {{"h.*.mlp.fc.weight", {{Gathering::Shared}}, "c.toml:3"}};
   EXPECT_THAT(problemOf(choices), HasSubstr("c.toml:3: no parameter is called 'h.*.mlp.fc.weight'"));
   choices = {};
   choices.order = {{"*", "forward all_gather h.*.ln_3.weight", true, "forward attention h.*.attn", 0, "c.toml:7"}};
@@ -431,7 +431,7 @@ TEST(PlannerTest, GathersAreSharedOrMadeAgainAsChosen) {
   ASSERT_TRUE(succeeded(own));
   EXPECT_EQ(countGathers(*own, "micro_last", "mlp.c_fc.weight"), 2); // forward and backward
   EXPECT_EQ(countGathers(*own, "micro_last", "mlp.c_proj.weight"), 2);
-  choices.gathers = {{"h.*.mlp.*", "shared", ""}, {"h.*.mlp.c_proj.weight", "again", ""}};
+  choices.gathers = {{"h.*.mlp.*", {{Gathering::Shared}}, ""}, {"h.*.mlp.c_proj.weight", {{Gathering::Again}}, ""}};
   FailureOr<Plan> shared = planner->plan(choices);
   ASSERT_TRUE(succeeded(shared));
   EXPECT_EQ(countGathers(*shared, "micro_last", "mlp.c_fc.weight"), 1);

@@ -126,7 +126,7 @@ TEST(SearchOrderTest, GathersAreSharedWhereMemoryAllows) {
   EXPECT_LE(some.after, none.after);
   EXPECT_LT(all.after, none.after);
   EXPECT_LT(all.after, 0.95 * all.before);
-  EXPECT_THAT(all.choices.gathers, Contains(Field(&ParameterRule::how, "shared")));
+  EXPECT_THAT(all.choices.gathers, Contains(Field(&GatherRule::runs, std::vector{GatherRun{Gathering::Shared}})));
   EXPECT_LE(search.arenaOf(all.choices), 2 * simple);
   EXPECT_LE(search.arenaOf(none.choices), simple);
 }
