@@ -74,7 +74,8 @@ def names_of(tests):
 
 
 def main(at_once):
-    """unittest.main, for tests that mostly wait: `at_once` of them run side by side, each in a process of its own."""
+    """unittest.main, for tests that mostly wait, or whose commands use one core: `at_once` of them run side by side, each in a
+    process of its own."""
     if any(word != "-v" for word in sys.argv[1:]):
         unittest.main()
 
