@@ -398,6 +398,20 @@ TEST(PlannerTest, ChoicesOfWhatThereIsNot) {
                                             "you mean 'forward all_gather h.*.ln_"));
 }
 
+// Of all that a search tries only what it still looks at takes memory; other orders of that are not lowered again.
+TEST(PlannerTest, AStepLivesAsLongAsAPlanOfIt) {
+  Compilation compilation(setups[0]);
+  std::unique_ptr<Planner> planner = Planner::create(*compilation.model.module, compilation.options);
+  std::weak_ptr<const FlatRole> lowered;
+  {
+    FailureOr<Plan> plan = planner->plan({}), again = planner->plan({});
+    ASSERT_TRUE(succeeded(plan) && succeeded(again));
+    EXPECT_EQ(plan->roles.front().role, again->roles.front().role);
+    lowered = plan->roles.front().role;
+  }
+  EXPECT_TRUE(lowered.expired());
+}
+
 // Neither planning nor compiling touches the module.
 TEST(PlannerTest, TheModelStaysAsItWas) {
   Compilation compilation(setups[0]);
