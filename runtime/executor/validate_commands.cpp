@@ -350,6 +350,15 @@ void CommandChecker::checkCopy(const abi::Copy &copy) const {
           "source and target of a copy overlap");
 }
 
+/// Names of the lists that some role runs.
+static std::set<std::string_view> listsThatRun(const abi::Manifest &manifest) {
+  std::set<std::string_view> names;
+  for (const abi::Role &role : manifest.roles())
+    for (const abi::Timetable &timetable : role.timetables())
+      abi::forEachEntry(timetable, [&](const abi::TimetableEntry &entry) { names.insert(entry.list()); });
+  return names;
+}
+
 void validateCommands(const abi::Manifest &manifest, const abi::Role &role) {
   CommandChecker checker(manifest, role);
   std::map<std::string_view, const abi::CommandList *> lists;
@@ -363,6 +372,11 @@ void validateCommands(const abi::Manifest &manifest, const abi::Role &role) {
       if (list != lists.end() && checked.insert({entry.list(), entry.stage()}).second)
         checker.check(*list->second, abi::stageOf(manifest, entry));
     });
+  // Others go through all lists, so one that nobody runs must not lead them astray.
+  if (&role == &manifest.roles(0))
+    for (std::set<std::string_view> run = listsThatRun(manifest); const auto &[name, list] : lists)
+      if (!run.contains(name))
+        checker.check(*list, manifest.stages(0));
   for (const abi::Timetable &timetable : role.timetables())
     checker.checkTokens(timetable);
 }
