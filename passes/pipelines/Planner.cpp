@@ -197,7 +197,24 @@ FailureOr<std::shared_ptr<Planner::Step>> Planner::stepFor(const Choices &choice
     step->roles.push_back(std::make_unique<Role>(std::move(read.role)));
   }
   steps[key] = step;
+  remember(step);
   return step;
+}
+
+size_t Planner::Step::commands() const {
+  size_t sum = 0;
+  for (const std::unique_ptr<Role> &role : roles)
+    for (const FlatFunction &function : role->flat.functions)
+      sum += function.commands.size();
+  return sum;
+}
+
+void Planner::remember(std::shared_ptr<Step> step) {
+  constexpr size_t most = 1 << 19; // some hundred MB
+  commandsRemembered += step->commands();
+  remembered.push_back(std::move(step));
+  for (; commandsRemembered > most; remembered.pop_front())
+    commandsRemembered -= remembered.front()->commands();
 }
 
 /// Of what runs in a training step.

@@ -2,8 +2,8 @@
 //
 // A module is taken through *what* and *where* once. Each answer works on a clone of it, so that none leaves anything
 // behind, and generates no code. What choices of stages and gathers lead to is lowered and kept as plain numbers
-// (passes/schedule/FlatStep.h) for as long as somebody has a plan of it: of another order of the same commands a plan
-// then touches no IR. compile() goes the same way.
+// (passes/schedule/FlatStep.h) for as long as somebody has a plan of it, or a while: of another order of the same
+// commands a plan then touches no IR. compile() goes the same way.
 #pragma once
 
 #include "passes/pipelines/Compile.h"
@@ -11,6 +11,7 @@
 
 #include "mlir/IR/OwningOpRef.h"
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -90,19 +91,25 @@ private:
     std::vector<std::unique_ptr<Role>> roles;
     std::vector<ParameterRule> rows; ///< see Plan
     std::vector<BucketRule> buckets;
+    size_t commands() const;
   };
 
   Planner(mlir::ModuleOp model, const CompileOptions &options);
   mlir::LogicalResult check(const Choices &choices);
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lower(const Choices &choices, bool isLast, bool isForProgram);
   mlir::FailureOr<std::shared_ptr<Step>> stepFor(const Choices &choices);
+  void remember(std::shared_ptr<Step> step);
   mlir::LogicalResult markBroken(mlir::ModuleOp clone);
 
   mlir::ModuleOp model;
   const CompileOptions &options;
   mlir::OwningOpRef<mlir::ModuleOp> placed; ///< after *where*; in the end, after all
   double flopsPerToken = 0;
-  std::map<std::string, std::weak_ptr<Step>> steps; ///< by choices but for the order: those of which there are plans
+  /// By choices but for the order: those of which there are plans, and ...
+  std::map<std::string, std::weak_ptr<Step>> steps;
+  /// ... the last ones, as who asks for another limit of memory asks for most of them again.
+  std::deque<std::shared_ptr<Step>> remembered;
+  size_t commandsRemembered = 0;
 };
 
 } // namespace dtc

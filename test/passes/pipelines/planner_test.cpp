@@ -398,7 +398,7 @@ TEST(PlannerTest, ChoicesOfWhatThereIsNot) {
                                             "you mean 'forward all_gather h.*.ln_"));
 }
 
-// Of all that a search tries only what it still looks at takes memory; other orders of that are not lowered again.
+// Plans of the same commands share their step, and hold it when the planner has forgotten it.
 TEST(PlannerTest, AStepLivesAsLongAsAPlanOfIt) {
   Compilation compilation(setups[0]);
   std::unique_ptr<Planner> planner = Planner::create(*compilation.model.module, compilation.options);
@@ -408,6 +408,8 @@ TEST(PlannerTest, AStepLivesAsLongAsAPlanOfIt) {
     ASSERT_TRUE(succeeded(plan) && succeeded(again));
     EXPECT_EQ(plan->roles.front().role, again->roles.front().role);
     lowered = plan->roles.front().role;
+    planner.reset();
+    EXPECT_FALSE(lowered.expired());
   }
   EXPECT_TRUE(lowered.expired());
 }
