@@ -63,6 +63,7 @@ def bound(bench):
 def parts_alone(bench):
     """Seconds of forward, backward and update of one rank that has nobody to talk to, from its trace."""
     program, out = bench.compile_alone(), bench.folder / "alone-out"
+    shutil.rmtree(out, ignore_errors=True)  # of another part of the script
     subprocess.run(["taskset", "-c", "0", bench.dtc, "run", program, "--data", bench.corpus, "--threads", "1", "--out", out, "--trace",
                     f"3-{bench.steps}"], check=True, stdout=subprocess.DEVNULL)
     steps, parts = bench.steps - 2, {"forward": 0, "backward": 0, "update": 0}
@@ -164,11 +165,18 @@ def regret(bench):
 
 
 def waited(bench, program):
-    """Seconds of a step in which rank 0 waits for something that moves or for the other rank, from a trace."""
+    """Seconds of a step in which rank 0 computes nothing, as it waits for something that moves or for the other rank, from a trace. What
+    is waited for where it is started has no wait of its own there."""
     bench.step(program, bench.net, "--trace", f"3-{bench.steps}")
-    events = json.loads((bench.folder / "out/trace.json").read_text())["traceEvents"]
-    waits = [event["dur"] for event in events if event.get("ph") == "X" and event.get("cat") == "wait" and event["pid"] == 0]
-    return sum(waits) / 1e6 / (bench.steps - 2)
+    return idle_seconds(json.loads((bench.folder / "out/trace.json").read_text())["traceEvents"])
+
+
+def idle_seconds(events):
+    seconds = {"step": [], "kernel": [], "copy": []}
+    for event in events:
+        if event.get("ph") == "X" and event["pid"] == 0 and event.get("cat") in seconds:
+            seconds[event["cat"]].append(event["dur"] / 1e6)
+    return (sum(seconds["step"]) - sum(seconds["kernel"]) - sum(seconds["copy"])) / len(seconds["step"])
 
 
 def activations(bench, program):
