@@ -105,9 +105,9 @@ private:
   const CompileOptions &options;
   mlir::OwningOpRef<mlir::ModuleOp> placed; ///< after *where*; in the end, after all
   double flopsPerToken = 0;
-  /// By choices but for the order: those of which there are plans, and ...
+  /// By choices but for the order: those of which there are plans, and those remembered.
   std::map<std::string, std::weak_ptr<Step>> steps;
-  /// ... the last ones, as who asks for another limit of memory asks for most of them again.
+  /// The last ones: a search with another limit of memory needs most of them again.
   std::deque<std::shared_ptr<Step>> remembered;
   size_t commandsRemembered = 0;
 };
