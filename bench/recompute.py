@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
 """What a GPT-2 124M step keeps and what that costs: dtc by ways and limits, PyTorch's checkpointing at its points.
 
-    recompute.py [--torch-python PYTHON] [--build build] [--batch 4] [--tokens 1024] [--steps 3] [--limits 6] [--threads 1]
+    recompute.py [--torch-python PYTHON] [--build build] [--batch 4] [--tokens 1024] [--steps 2] [--rounds 3] [--limits 6] [--threads 1]
 
 dtc: `none`, `cheap`, `regather`, `selective`, `full`, and `auto` at limits evenly from the least peak to that of `none`. Of each the promised
-peak (the arena), the process's own, and the median seconds of a step; the first is left out. PyTorch (recompute_step.py): nothing, each
-block, products and attention kept, and the budget API, which promises a share of what lies between `budget:0` and `compile`. f32, no dropout, AdamW. Prints a table, and for `auto` at half of what `none` has more than
-`full` the share of `full`'s extra time.
+peak (the arena), the process's own, and the median seconds of a step; the first of a run is left out. PyTorch (recompute_step.py):
+nothing, each block, products and attention kept, and the budget API, which promises a share of what lies between `budget:0` and
+`compile`. f32, no dropout, AdamW. All are run once a round, one after the other, so that what slows the machine down for a while slows
+all of them down. Prints a table, and for `auto` at half of what `none` has more than `full` the share of `full`'s extra time.
 """
 
 import argparse
+import functools
 import json
 import os
 import pathlib
 import statistics
 import subprocess
+import sys
 import tempfile
 
 from compare_gpt2_step import PIN, ROOT, write_tokens
@@ -41,7 +44,7 @@ class Bench:
         return program, role["arena_bytes"], (said.stdout + said.stderr).partition("recompute: ")[2].partition(": peak")[0]
 
     def run(self, program):
-        """Seconds of a step, and bytes of the process at its peak."""
+        """Seconds of each step but the first, and bytes of the process at its peak."""
         out = self.folder / "out"
         subprocess.run(["rm", "-rf", out], check=True)
         process = subprocess.Popen([*self.pin, program, "--data", self.folder / "tokens.bin", "--steps", str(self.options.steps + 1),
@@ -52,34 +55,58 @@ class Bench:
             raise SystemExit(f"{program} failed")
         lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
         seconds = [line["time_metrics/end_to_end(s)"] for line in lines if "time_metrics/end_to_end(s)" in line]
-        return statistics.median(seconds[1:]), usage.ru_maxrss * 1024
+        return seconds[1:], usage.ru_maxrss * 1024
 
     def peer(self, way):
         options = self.options
         done = subprocess.run([*self.pin, options.torch_python, ROOT / "bench/recompute_step.py", "--way", way, "--batch",
                                str(options.batch), "--tokens", str(options.tokens), "--steps", str(options.steps), "--threads",
                                str(options.threads)], capture_output=True, text=True)
-        return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
+        if done.returncode:
+            raise SystemExit(done.stderr)
+        said = json.loads(done.stdout.splitlines()[-1])
+        return said["seconds"], said["peak_bytes"]
 
 
-def row(name, promised, seconds, peak):
-    said = f"{promised / 1e9:.3f} GB" if promised else "–"
-    print(f"| {name} | {said} | {peak / 1e9:.3f} GB | {seconds:.3f} |", flush=True)
+class Way:
+    """A program or a peer, with what its runs have told."""
+
+    def __init__(self, name, run, promised=0):
+        self.name, self.run, self.promised = name, run, promised
+        self.seconds, self.peak = [], 0
+
+    def measure(self):
+        seconds, peak = self.run()
+        self.seconds += seconds
+        self.peak = max(self.peak, peak)
+
+    def median(self):
+        return statistics.median(self.seconds)
+
+    def row(self):
+        said = f"{self.promised / 1e9:.3f} GB" if self.promised else "–"
+        return f"| {self.name} | {said} | {self.peak / 1e9:.3f} GB | {self.median():.2f} | {min(self.seconds):.2f} |"
 
 
-def run_peers(bench):
-    peaks = {}
-    for way in PEERS + BUDGETS:
-        result = bench.peer(way)
-        if not result:
-            print(f"| PyTorch {way} | – | failed | – |", flush=True)
-            continue
-        peaks[way] = result["peak_bytes"]
-        promised = 0
-        if way in BUDGETS[1:] and {"compile", BUDGETS[0]} <= peaks.keys():
-            least, share = peaks[BUDGETS[0]], float(way.removeprefix("budget:"))
-            promised = least + share * (peaks["compile"] - least)
-        row(f"PyTorch {way}", promised, result["seconds"], result["peak_bytes"])
+def compiled_ways(bench, limits):
+    """By what is made again, and `auto` by the share of the activations' memory that it may take."""
+    def way(name, recompute, *words):
+        program, promised, said = bench.compile(name.replace(" ", "-"), recompute, *words)
+        return Way(f"dtc {name}{': ' + said if words else ''}", functools.partial(bench.run, program), promised)
+
+    ways = {name: way(name, name) for name in WAYS}
+    most, least = ways["none"].promised, min(each.promised for each in ways.values())
+    for step in range(limits + 1):
+        limit = least + (most - least) * step // limits
+        ways[step / limits] = way(f"auto {limit / 1e9:.3f} GB", "auto", "--memory-limit", str(limit))
+    return ways
+
+
+def promise_budgets(peers):
+    """A budget is a share of what the compiled step has more than at none."""
+    least, most = peers[BUDGETS[0]].peak, peers["compile"].peak
+    for way in BUDGETS[1:]:
+        peers[way].promised = least + float(way.removeprefix("budget:")) * (most - least)
 
 
 def main():
@@ -88,30 +115,28 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--tokens", type=int, default=1024)
-    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limits", type=int, default=6)
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
-    print("| | promised | process | seconds a step |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        bench, found = Bench(options, pathlib.Path(folder)), {}
-        for way in WAYS:
-            program, promised, _ = bench.compile(way, way)
-            found[way] = (promised, *bench.run(program))
-            row(f"dtc {way}", found[way][0], *found[way][1:])
-        most, least = found["none"][0], min(each[0] for each in found.values())
-        for step in range(options.limits + 1):
-            limit = least + (most - least) * step // options.limits
-            program, promised, text = bench.compile(f"auto{step}", "auto", "--memory-limit", str(limit))
-            seconds, peak = bench.run(program)
-            row(f"dtc auto, limit {limit / 1e9:.3f} GB: {text}", promised, seconds, peak)
-            if 2 * step == options.limits:
-                half = seconds
+        bench = Bench(options, pathlib.Path(folder))
+        ways, peers = compiled_ways(bench, options.limits), {}
         if options.torch_python:
-            run_peers(bench)
-        if options.limits % 2 == 0:
-            share = (half - found["none"][1]) / (found["full"][1] - found["none"][1])
-            print(f"\nAt half of the activations' memory `auto` takes {100 * share:.0f}% of the extra time of `full`.")
+            peers = {way: Way(f"PyTorch {way}", functools.partial(bench.peer, way)) for way in PEERS + BUDGETS}
+        for _ in range(options.rounds):
+            for way in [*ways.values(), *peers.values()]:
+                way.measure()
+                print(way.row(), file=sys.stderr, flush=True)
+    if peers:
+        promise_budgets(peers)
+    print("| | promised | process | seconds a step, median | least |\n|---|---|---|---|---|")
+    for way in [*ways.values(), *peers.values()]:
+        print(way.row())
+    if 0.5 in ways:
+        none, full, half = (ways[name].median() for name in ("none", "full", 0.5))
+        print(f"\nAt half of the activations' memory `auto` takes {100 * (half - none) / (full - none):.0f}% of the extra time of `full`.")
 
 
 if __name__ == "__main__":

@@ -322,4 +322,35 @@ FailureOr<SearchedOrder> searchOrder(Planner &planner, const Choices &given, con
   return OrderSearch(planner, layout, limits).run(given);
 }
 
+std::vector<RankedPlan> rankBuckets(Planner &planner, const Choices &given, const timing::Layout &layout) {
+  using abi::BucketSize;
+  constexpr uint64_t Megabyte = 1'000'000;
+  ScopedDiagnosticHandler quiet(planner.context(), [](Diagnostic &) { return success(); }); // more than all gradients
+  std::vector<RankedPlan> ranked;
+  std::set<std::string> known;
+  auto add = [&](Choices choices) {
+    FailureOr<Plan> plan = planner.plan(choices);
+    if (failed(plan))
+      return;
+    choices.buckets = plan->buckets;
+    choices.bucketSize = {};
+    if (known.insert(printChoices(choices, /*isPipeline=*/true)).second)
+      ranked.push_back({choices, timing::simulate(plannedStep(*plan, planner.mesh()), layout).seconds});
+  };
+  add(given);
+  Choices choices = given;
+  choices.buckets.clear();
+  for (BucketSize::Kind kind : {BucketSize::Kind::Auto, BucketSize::Kind::None}) {
+    choices.bucketSize = {kind};
+    add(choices);
+  }
+  for (uint64_t megabytes : {1, 5, 25, 100}) {
+    choices.bucketSize = {BucketSize::Kind::Bytes, megabytes * Megabyte};
+    add(choices);
+  }
+  if (!ranked.empty())
+    ranked.erase(ranked.begin());
+  return ranked;
+}
+
 } // namespace dtc

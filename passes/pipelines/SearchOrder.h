@@ -21,4 +21,8 @@ struct SearchLimits {
 mlir::FailureOr<SearchedOrder> searchOrder(Planner &planner, const Choices &given, const timing::Layout &layout,
                                            const SearchLimits &limits);
 
+/// The plans of `given` with buckets of other sizes, as many as differ from it and from each other; their choices name
+/// the buckets. No size changes a bit of a result.
+std::vector<RankedPlan> rankBuckets(Planner &planner, const Choices &given, const timing::Layout &layout);
+
 } // namespace dtc

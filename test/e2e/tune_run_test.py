@@ -2,6 +2,7 @@
 """dtc tune measures orders of a program's step, and what it keeps is a file of choices."""
 
 import json
+import re
 import unittest
 
 from driver import SOURCE, DriverTest, write_tokens
@@ -53,6 +54,14 @@ class Tune(DriverTest):
         self.assertRegex(written, "^# The fastest of 4 orders that dtc tune has measured: ")
         tuned = self.compile("tuned", self.model(), *layout, "--choices", self.directory / "choices.toml", **SETTINGS)
         self.assertEqual(self.train(program, self.data, "a"), self.train(tuned, self.data, "b"))
+
+    def test_buckets_are_candidates_where_orders_are_few(self):
+        self.cluster.write_text(CLUSTER.replace("bandwidth: 2e9", "bandwidth: 2e12").replace("5e-6", "1e-9"))  # nobody waits
+        program = self.compile("program", self.model(), "--mesh", "dp=2", **{**SETTINGS, "bucket_bytes": "auto"})
+        candidates = json.loads(self.tune(program, "--candidates", 6, "--json"))["candidates"]
+        buckets = [re.findall(r"^\[\[bucket\]\]|^starts.*", each["choices"], re.MULTILINE) for each in candidates]
+        self.assertGreaterEqual(len({str(each) for each in buckets}), 2)
+        self.assertEqual(len({each["choices"] for each in candidates}), len(candidates))
 
     def test_it_tells_people(self):
         program = self.compile("program", self.model(), "--mesh", "dp=2", "--strategy", "zero3", **SETTINGS)

@@ -62,8 +62,8 @@ public:
   CompiledProgram compile(bool generateCode = true);
 
   /// Other orders of the step, with what a step takes with each: first the one that compile() would take where nothing
-  /// is searched, then those that a search tries.
-  std::vector<RankedPlan> rankOrders(const timing::Layout &layout, uint64_t effort);
+  /// is searched, then those that a search tries, and where that are fewer than `enough` the best with other buckets.
+  std::vector<RankedPlan> rankOrders(const timing::Layout &layout, uint64_t effort, size_t enough);
 
   /// What compile() would choose, as --choices reads it, and the commands' names for an order in its comments.
   std::string describeChoices();

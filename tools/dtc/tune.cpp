@@ -1,4 +1,4 @@
-// dtc tune: which order of a step is the fastest on the machine itself.
+// dtc tune: which order of a step, and which buckets, are the fastest on the machine itself.
 #include "runtime/abi/atomic_file.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/write_error.h"
@@ -33,7 +33,7 @@ struct TuneOptions {
   bool json = false;
 };
 
-/// A program that differs from the others in the order of its step.
+/// A program that differs from the others in the order of its step or in its buckets.
 struct Variant {
   std::string program, choices, summary;
   double predicted = 0;
@@ -139,7 +139,7 @@ void tune(const TuneOptions &options) {
   TemporaryFolder folder("dtc-tune");
   std::vector<Variant> variants = makeVariants(options, folder);
   if (variants.size() == 1)
-    tellWarning("ranks wait for nothing that another order could hide on " + options.cluster +
+    tellWarning("ranks wait for nothing that another order or other buckets could hide on " + options.cluster +
                 ": the program's own is the only candidate");
   for (int64_t round = 0; round < options.rounds; ++round)
     for (Variant &each : variants)
@@ -175,7 +175,7 @@ void dtc::addTune(CLI::App &app) {
       "tune", "Measure a program's step in the orders that are foretold to be the fastest, and keep the fastest one.");
   verb->footer(
       "\nEach order trains for some steps; nothing else should run meanwhile. All give the same losses, to the "
-      "bit.\n\n"
+      "bit. Where there are few orders, buckets of other sizes are measured, too.\n\n"
       "Examples:\n"
       "  $ dtc tune gpt --data book.bin --cluster here.textproto -o choices.toml\n"
       "  $ dtc compile model --mesh dp=2 --choices choices.toml -o gpt\n"

@@ -1,4 +1,5 @@
-// dtc-compile variants: a program's model with other orders of its step, each compiled. dtc tune asks it.
+// dtc-compile variants: a program's model with other orders of its step, or other buckets, each compiled. dtc tune asks
+// it.
 #include "runtime/abi/error.h"
 #include "tools/dtc/CompileModel.h"
 #include "tools/dtc/Program.h"
@@ -48,6 +49,8 @@ std::string summaryOf(const Choices &choices) {
   });
   std::string text =
       fmt::format("gather_ahead {}, {} shared, {} moved", choices.gatherAhead, shared, choices.order.size());
+  if (!choices.buckets.empty())
+    text += fmt::format(", {} kinds of buckets", choices.buckets.size());
   for (const std::vector<SplitRule> &rules : {choices.split, choices.splitGradients})
     for (const SplitRule &rule : rules)
       text += fmt::format(", {} in {} parts", rule.pattern, rule.parts);
@@ -62,7 +65,8 @@ ordered_json makeVariants(const VariantOptions &options) {
   if (program.has_generation())
     throw Error(ExitCode::BadInput, options.program + ": generates and has no step to tune");
   timing::Layout layout = layoutOn(options.cluster, program.mesh());
-  std::vector<RankedPlan> tried = LoadedModel(program, options.program, "").rankOrders(layout, options.effort);
+  std::vector<RankedPlan> tried =
+      LoadedModel(program, options.program, "").rankOrders(layout, options.effort, options.count);
   ordered_json variants = ordered_json::array();
   for (RankedPlan &plan : choose(std::move(tried), options.count)) {
     abi::Manifest other = program;

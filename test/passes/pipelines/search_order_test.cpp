@@ -77,6 +77,18 @@ TEST_P(SearchOrderTest, IsNeverWorseAndIsWhatTheProgramDoes) {
   EXPECT_LE(search.arenaOf(found.choices), simple + simple / 16);
 }
 
+TEST_P(SearchOrderTest, RanksOtherBuckets) {
+  Search search(GetParam());
+  SearchedOrder found = search.run(60);
+  std::vector<RankedPlan> ranked = rankBuckets(*search.planner, found.choices, *search.layout);
+  std::set<std::string> texts;
+  for (const RankedPlan &each : ranked) {
+    EXPECT_DOUBLE_EQ(each.seconds, search.secondsOfProgram(each.choices));
+    texts.insert(printChoices(each.choices, /*isPipeline=*/true));
+  }
+  EXPECT_EQ(texts.size(), ranked.size());
+}
+
 TEST_P(SearchOrderTest, GivesTheSameAgain) {
   Search search(GetParam()), other(GetParam());
   SearchedOrder found = search.run(40), again = other.run(40);
@@ -106,6 +118,14 @@ TEST(SearchOrderTest, OnePlanIsTheSimpleOrder) {
   EXPECT_EQ(found.plans, 1U);
   EXPECT_THAT(found.choices.order, IsEmpty());
   EXPECT_EQ(found.after, found.before);
+}
+
+// One by one as given; in buckets as costs say.
+TEST(SearchOrderTest, GradientsGoInOtherBuckets) {
+  Search search({"data_parallel", "gpt-small", "dp=2", "ddp"});
+  std::vector<RankedPlan> ranked = rankBuckets(*search.planner, {}, *search.layout);
+  ASSERT_FALSE(ranked.empty());
+  EXPECT_FALSE(ranked.front().choices.buckets.empty());
 }
 
 // The gradient of one weight is computed while the input's gradient of the product before is summed up.
