@@ -338,6 +338,7 @@ std::vector<RankedPlan> rankBuckets(Planner &planner, const Choices &given, cons
       ranked.push_back({choices, timing::simulate(plannedStep(*plan, planner.mesh()), layout).seconds});
   };
   add(given);
+  ranked.clear(); // it is known now, and no other
   Choices choices = given;
   choices.buckets.clear();
   for (BucketSize::Kind kind : {BucketSize::Kind::Auto, BucketSize::Kind::None}) {
@@ -348,8 +349,6 @@ std::vector<RankedPlan> rankBuckets(Planner &planner, const Choices &given, cons
     choices.bucketSize = {BucketSize::Kind::Bytes, megabytes * Megabyte};
     add(choices);
   }
-  if (!ranked.empty())
-    ranked.erase(ranked.begin());
   return ranked;
 }
 

@@ -118,7 +118,7 @@ static Choices choicesOf(const CompileRequest &request, const abi::Training &tra
   choices.timetable = request.timetable;
   choices.bucketSize = bucketSizeOf(training);
   if (training.recompute() == abi::recomputeAuto)
-    choices.recompute.clear();                                   // to be chosen, unless a file says it
+    choices.recompute.clear(); // to be chosen, unless a file says it
   else if (auto how = abi::parseRecompute(training.recompute())) // a program of before has none
     choices.recompute = {{"*", {{*how}}, ""}};
   if (!request.choicesText.empty())
@@ -256,11 +256,10 @@ void LoadedModel::choose(CompileOptions &options) {
   if (!options.choices.recompute.empty() || request.generate)
     return;
   if (request.memoryLimit == 0)
-    throw Error(
-        ExitCode::BadInput,
-        fmt::format("memory.recompute is \"{}\", which chooses what fits into a limit: say --memory-limit, as in "
-                    "--memory-limit 16GB, or write one of {}",
-                    abi::recomputeAuto, abi::recomputeNames));
+    throw Error(ExitCode::BadInput,
+                fmt::format("memory.recompute is \"{}\", which chooses what fits into a limit: say --memory-limit, as in "
+                            "--memory-limit 16GB, or write one of {}",
+                            abi::recomputeAuto, abi::recomputeNames));
   Diagnostics diagnostics(context, request);
   std::unique_ptr<Planner> planner = Planner::create(*model.module, options);
   mlir::FailureOr<ChosenRecompute> found = mlir::failure();
