@@ -58,8 +58,10 @@ public:
     }
     result.choices = best;
     result.after = current.simulated.seconds;
-    result.plans = plans;
     result.isComplete = plans < limits.effort;
+    if (result.tried.size() < limits.enough)
+      tryBuckets();
+    result.plans = plans;
     return result;
   }
 
@@ -79,16 +81,21 @@ private:
     return tried;
   }
 
-  /// Whether these choices are better; then they are the ones to go on from. Choices that lead to no plan are none.
+  /// Nothing where choices lead to no plan, or to one that takes too much memory.
+  std::optional<Tried> tryOut(const Choices &choices) {
+    ScopedDiagnosticHandler quiet(planner.context(), [](Diagnostic &) { return success(); });
+    std::optional<Tried> tried = evaluate(choices);
+    return tried && tried->arena <= memory ? std::move(tried) : std::nullopt;
+  }
+
+  bool isNew(const Choices &choices) { return known.insert(printChoices(choices, /*isPipeline=*/true)).second; }
+
+  /// Whether these choices are better; then they are the ones to go on from.
   bool accept(const Choices &choices) {
-    if (!mayTry() || !known.insert(printChoices(choices, /*isPipeline=*/true)).second)
+    if (!mayTry() || !isNew(choices))
       return false;
-    std::optional<Tried> tried;
-    {
-      ScopedDiagnosticHandler quiet(planner.context(), [](Diagnostic &) { return success(); });
-      tried = evaluate(choices);
-    }
-    if (!tried || tried->arena > memory)
+    std::optional<Tried> tried = tryOut(choices);
+    if (!tried)
       return false;
     result.tried.push_back({choices, tried->simulated.seconds});
     if (tried->simulated.seconds > current.simulated.seconds * (1 - leastGain))
@@ -290,6 +297,33 @@ private:
     return applyOrder(choices.order, roles, orders).empty() && accept(choices);
   }
 
+  /// The best choices with buckets of other sizes, which they name. Simulated, few are better; measured, any may be.
+  void tryBuckets() {
+    using abi::BucketSize;
+    constexpr uint64_t Megabyte = 1'000'000;
+    auto named = [](Choices choices, const Plan &plan) {
+      choices.buckets = plan.buckets;
+      choices.bucketSize = {};
+      return choices;
+    };
+    isNew(named(best, current.plan));
+    std::vector<BucketSize> sizes{{BucketSize::Kind::Auto}, {BucketSize::Kind::None}};
+    for (uint64_t megabytes : {1, 5, 25, 100})
+      sizes.push_back({BucketSize::Kind::Bytes, megabytes * Megabyte});
+    for (BucketSize size : sizes) {
+      if (!mayTry())
+        return;
+      Choices choices = best;
+      choices.buckets.clear();
+      choices.bucketSize = size;
+      std::optional<Tried> tried = tryOut(choices);
+      if (!tried)
+        continue;
+      if (choices = named(choices, tried->plan); isNew(choices))
+        result.tried.push_back({choices, tried->simulated.seconds});
+    }
+  }
+
   int64_t firstRankOf(size_t role) const {
     const std::vector<int> &roleOf = current.step.roleOf;
     return std::find(roleOf.begin(), roleOf.end(), static_cast<int>(role)) - roleOf.begin();
@@ -320,36 +354,6 @@ private:
 FailureOr<SearchedOrder> searchOrder(Planner &planner, const Choices &given, const timing::Layout &layout,
                                      const SearchLimits &limits) {
   return OrderSearch(planner, layout, limits).run(given);
-}
-
-std::vector<RankedPlan> rankBuckets(Planner &planner, const Choices &given, const timing::Layout &layout) {
-  using abi::BucketSize;
-  constexpr uint64_t Megabyte = 1'000'000;
-  ScopedDiagnosticHandler quiet(planner.context(), [](Diagnostic &) { return success(); }); // more than all gradients
-  std::vector<RankedPlan> ranked;
-  std::set<std::string> known;
-  auto add = [&](Choices choices) {
-    FailureOr<Plan> plan = planner.plan(choices);
-    if (failed(plan))
-      return;
-    choices.buckets = plan->buckets;
-    choices.bucketSize = {};
-    if (known.insert(printChoices(choices, /*isPipeline=*/true)).second)
-      ranked.push_back({choices, timing::simulate(plannedStep(*plan, planner.mesh()), layout).seconds});
-  };
-  add(given);
-  ranked.clear(); // it is known now, and no other
-  Choices choices = given;
-  choices.buckets.clear();
-  for (BucketSize::Kind kind : {BucketSize::Kind::Auto, BucketSize::Kind::None}) {
-    choices.bucketSize = {kind};
-    add(choices);
-  }
-  for (uint64_t megabytes : {1, 5, 25, 100}) {
-    choices.bucketSize = {BucketSize::Kind::Bytes, megabytes * Megabyte};
-    add(choices);
-  }
-  return ranked;
 }
 
 } // namespace dtc

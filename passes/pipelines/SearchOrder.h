@@ -15,14 +15,11 @@ namespace dtc {
 struct SearchLimits {
   uint64_t effort = 1; ///< plans that are looked at, the one to begin with among them; at least 1
   uint64_t memory = 0; ///< bytes of the largest arena; 0: a sixteenth more than the one to begin with takes
+  size_t enough = 0;   ///< with fewer plans tried, the best is tried with buckets of other sizes
 };
 
 /// From `given` on. `layout` is of the planner's mesh. Fails, with diagnostics, where `given` leads to no plan.
 mlir::FailureOr<SearchedOrder> searchOrder(Planner &planner, const Choices &given, const timing::Layout &layout,
                                            const SearchLimits &limits);
-
-/// The plans of `given` with buckets of other sizes, as many as differ from it and from each other; their choices name
-/// the buckets. No size changes a bit of a result.
-std::vector<RankedPlan> rankBuckets(Planner &planner, const Choices &given, const timing::Layout &layout);
 
 } // namespace dtc

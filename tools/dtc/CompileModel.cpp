@@ -341,11 +341,9 @@ std::vector<RankedPlan> LoadedModel::rankOrders(const timing::Layout &layout, ui
   std::unique_ptr<Planner> planner = Planner::create(*model.module, options);
   mlir::FailureOr<SearchedOrder> searched = mlir::failure();
   if (planner)
-    searched = searchOrder(*planner, options.choices, layout, {effort, options.memoryLimit});
+    searched = searchOrder(*planner, options.choices, layout, {effort, options.memoryLimit, enough});
   if (failed(searched))
     diagnostics.fail(*model.module);
-  if (searched->tried.size() < enough)
-    llvm::append_range(searched->tried, rankBuckets(*planner, searched->choices, layout));
   return std::move(searched->tried);
 }
 

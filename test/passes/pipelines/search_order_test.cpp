@@ -39,8 +39,9 @@ struct Search {
     layout.emplace(slowCluster(ranks), mesh);
   }
 
-  SearchedOrder run(uint64_t effort, uint64_t memory = 0) {
-    FailureOr<SearchedOrder> found = searchOrder(*planner, compilation.options.choices, *layout, {effort, memory});
+  SearchedOrder run(uint64_t effort, uint64_t memory = 0, size_t enough = 0) {
+    FailureOr<SearchedOrder> found =
+        searchOrder(*planner, compilation.options.choices, *layout, {effort, memory, enough});
     EXPECT_TRUE(succeeded(found));
     return std::move(*found);
   }
@@ -79,14 +80,15 @@ TEST_P(SearchOrderTest, IsNeverWorseAndIsWhatTheProgramDoes) {
 
 TEST_P(SearchOrderTest, RanksOtherBuckets) {
   Search search(GetParam());
-  SearchedOrder found = search.run(60);
-  std::vector<RankedPlan> ranked = rankBuckets(*search.planner, found.choices, *search.layout);
+  SearchedOrder found = search.run(60, 0, 1000);
+  uint64_t simple = search.arenaOf({});
   std::set<std::string> texts;
-  for (const RankedPlan &each : ranked) {
+  for (const RankedPlan &each : found.tried) {
     EXPECT_DOUBLE_EQ(each.seconds, search.secondsOfProgram(each.choices));
+    EXPECT_LE(search.arenaOf(each.choices), simple + simple / 16);
     texts.insert(printChoices(each.choices, /*isPipeline=*/true));
   }
-  EXPECT_EQ(texts.size(), ranked.size());
+  EXPECT_EQ(texts.size(), found.tried.size());
 }
 
 TEST_P(SearchOrderTest, GivesTheSameAgain) {
@@ -120,13 +122,15 @@ TEST(SearchOrderTest, OnePlanIsTheSimpleOrder) {
   EXPECT_EQ(found.after, found.before);
 }
 
-// One by one as given; in buckets as costs say.
+// One by one as given; in buckets as costs say. The order found is another's business.
 TEST(SearchOrderTest, GradientsGoInOtherBuckets) {
   Search search({"data_parallel", "gpt-small", "dp=2", "ddp"});
-  std::vector<RankedPlan> ranked = rankBuckets(*search.planner, {}, *search.layout);
-  ASSERT_FALSE(ranked.empty());
-  for (const RankedPlan &each : ranked) // the given ones are not among them
-    EXPECT_FALSE(each.choices.buckets.empty());
+  SearchedOrder few = search.run(60), enough = search.run(60, 0, few.tried.size() + 1);
+  EXPECT_GT(enough.tried.size(), few.tried.size());
+  EXPECT_EQ(printChoices(enough.choices, false), printChoices(few.choices, false));
+  for (size_t i = few.tried.size(); i < enough.tried.size(); ++i) // the given ones are not among them
+    EXPECT_FALSE(enough.tried[i].choices.buckets.empty());
+  EXPECT_EQ(search.run(60, 0, few.tried.size()).tried.size(), few.tried.size());
 }
 
 // The gradient of one weight is computed while the input's gradient of the product before is summed up.
