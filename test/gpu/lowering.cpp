@@ -13,6 +13,7 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
 #include "llvm/Support/TargetSelect.h"
 
 #include <cstring>
@@ -253,6 +254,29 @@ static void callHooks(llvm::Module &code) {
   }
 }
 
+/// What is loaded and stored as bf16 becomes integers where the code between takes it for those. Where a basic block
+/// hands a vector of bf16 to another, LLVM 22 rounds each element once more, by a function that libraries may lack,
+/// unless the processor has instructions for bf16.
+static void moveBitsOfBf16(llvm::Module &code) {
+  auto isBits = [](llvm::Type *type) { return type->getScalarType()->isIntegerTy(16); };
+  for (llvm::Function &function : code)
+    for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function))) {
+      auto *conversion = dyn_cast<llvm::BitCastInst>(&instruction);
+      if (!conversion)
+        continue;
+      llvm::Value *operand = conversion->getOperand(0);
+      if (isBits(operand->getType()))
+        conversion->replaceUsesWithIf(operand, [](llvm::Use &use) { return isa<llvm::StoreInst>(use.getUser()); });
+      auto *load = dyn_cast<llvm::LoadInst>(operand);
+      if (!load || !isBits(conversion->getType()))
+        continue;
+      llvm::IRBuilder<> builder(load);
+      conversion->replaceAllUsesWith(
+          builder.CreateAlignedLoad(conversion->getType(), load->getPointerOperand(), load->getAlign()));
+      conversion->eraseFromParent();
+    }
+}
+
 ThreadCode lowerToThreads(gpu::GPUModuleOp kernels) {
   auto module = kernels->getParentOfType<ModuleOp>();
   registerBuiltinDialectTranslation(*module.getContext());
@@ -263,8 +287,10 @@ ThreadCode lowerToThreads(gpu::GPUModuleOp kernels) {
   ThreadCode result;
   if (succeeded(lowerToLlvm(module)))
     result.code = translateModuleToLLVMIR(module, *result.context, "kernels");
-  if (result.code)
+  if (result.code) {
     callHooks(*result.code);
+    moveBitsOfBf16(*result.code);
+  }
   return result;
 }
 
