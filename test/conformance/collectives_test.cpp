@@ -5,10 +5,11 @@
 #include "test/conformance/gpu_rank.h"
 #include "test/conformance/ranks.h"
 
+#include <array>
 #include <cstring>
 #include <gtest/gtest.h>
-#include <numeric>
 #include <optional>
+#include <span>
 
 namespace dtc::test {
 namespace {
@@ -146,13 +147,13 @@ Hosts hostsThatAddFirst(const CollectiveCase &test, const std::vector<int> &grou
   return hosts[0].size() == hosts[1].size() && hosts[0].size() > 1 && saves ? hosts : Hosts();
 }
 
-/// In i32, or in f32, rounded once at the end.
-uint32_t combine(const CollectiveCase &test, const std::vector<uint32_t> &terms, const Hosts &hosts) {
+/// In i32, or in f32, rounded once at the end. Without an allocation: it is called for each element.
+uint32_t combine(const CollectiveCase &test, std::span<const uint32_t> terms, const Hosts &hosts) {
   if (test.type == abi::I32) {
     uint32_t result = terms[0];
-    for (size_t i = 1; i < terms.size(); ++i) {
-      bool greater = static_cast<int32_t>(result) > static_cast<int32_t>(terms[i]);
-      result = test.reduction == abi::SUM ? result + terms[i] : greater ? result : terms[i];
+    for (uint32_t term : terms.subspan(1)) {
+      bool greater = static_cast<int32_t>(result) > static_cast<int32_t>(term);
+      result = test.reduction == abi::SUM ? result + term : greater ? result : term;
     }
     return result;
   }
@@ -160,23 +161,18 @@ uint32_t combine(const CollectiveCase &test, const std::vector<uint32_t> &terms,
     return static_cast<float>(
         abi::readElement(abi::elementType(test.type), reinterpret_cast<const std::byte *>(&bits)));
   };
-  std::vector<float> wide;
-  for (uint32_t bits : terms)
-    wide.push_back(number(bits));
-  auto combined = [&](const std::vector<float> &values) {
-    return std::accumulate(values.begin() + 1, values.end(), values[0],
-                           [&](float a, float b) { return test.reduction == abi::SUM ? a + b : std::max(a, b); });
+  auto combined = [&](auto &&values, auto &&valueOf) {
+    float result = valueOf(values.front());
+    for (auto value = std::next(values.begin()); value != values.end(); ++value)
+      result = test.reduction == abi::SUM ? result + valueOf(*value) : std::max(result, valueOf(*value));
+    return result;
   };
   if (hosts.empty())
-    return bitsOf(test.type, combined(wide));
-  std::vector<float> sums;
-  for (const std::vector<size_t> &members : hosts) {
-    std::vector<float> own;
-    for (size_t member : members)
-      own.push_back(wide[member]);
-    sums.push_back(combined(own));
-  }
-  return bitsOf(test.type, combined(sums));
+    return bitsOf(test.type, combined(terms, number));
+  auto sumOfHost = [&](const std::vector<size_t> &members) {
+    return combined(members, [&](size_t member) { return number(terms[member]); });
+  };
+  return bitsOf(test.type, combined(hosts, sumOfHost));
 }
 
 /// The definition: element `index` of the output of member `me`.
@@ -185,10 +181,10 @@ uint32_t expectedBits(const CollectiveCase &test, const std::vector<int> &group,
   int64_t p = group.size(), chunk = test.chunk, middle = test.middle;
   auto in = [&](int64_t q, int64_t i) { return inputBits(test, group[q], i, round); };
   auto reduced = [&](int64_t i) {
-    std::vector<uint32_t> terms;
+    std::array<uint32_t, 4> terms; // of more members there is no group
     for (int64_t q = 0; q < p; ++q)
-      terms.push_back(in(q, i));
-    return combine(test, terms, hosts);
+      terms.at(q) = in(q, i);
+    return combine(test, std::span(terms).first(p), hosts);
   };
   int64_t c = index % chunk, rows = index / chunk;
   switch (test.kind) {
