@@ -39,3 +39,5 @@ uint64_t dt::bytesOf(Type type) {
   auto tensor = cast<RankedTensorType>(withoutFuture(type));
   return abi::bytesOf(elementTypeOf(tensor).type, tensor.getNumElements());
 }
+
+ArrayRef<int64_t> dt::shapeOf(Type type) { return cast<RankedTensorType>(withoutFuture(type)).getShape(); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "runtime/abi/element_type.h"
 
 namespace mlir::dt {
@@ -12,5 +13,12 @@ const dtc::abi::ElementType &elementTypeOf(Type type);
 
 /// What a tensor, or the tensor that a future will be, takes in memory.
 uint64_t bytesOf(Type type);
+
+/// The shape of a tensor, or of the tensor that a future will be.
+ArrayRef<int64_t> shapeOf(Type type);
+inline ArrayRef<int64_t> shapeOf(Value value) { return shapeOf(value.getType()); }
+
+/// Whether the elements of a tensor are floating-point numbers.
+inline bool hasFloats(Value value) { return isa<FloatType>(getElementTypeOrSelf(value)); }
 
 } // namespace mlir::dt

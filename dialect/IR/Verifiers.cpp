@@ -8,7 +8,6 @@
 using namespace mlir;
 using namespace mlir::dt;
 
-static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
 static Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
 
 static LogicalResult checkIncreasing(Operation *op, ArrayRef<int64_t> dims, int64_t rank) {

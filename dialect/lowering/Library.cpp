@@ -461,8 +461,6 @@ static int64_t span(ArrayRef<int64_t> shape, int64_t begin, int64_t end) {
   return size;
 }
 
-static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
-
 Transfer AllReduceOp::getTransfer() {
   return {Transfer::Kind::AllReduce, 1, 1, getValueType().getNumElements(), false, getKind()};
 }

@@ -1,4 +1,5 @@
 // Views: operations that only say anew how a buffer's elements are indexed.
+#include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Ops.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -52,8 +53,6 @@ std::optional<StridedLayout> mlir::dt::reshapeLayout(const StridedLayout &layout
     result.strides[dim] = next;
   return result;
 }
-
-static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
 
 static std::optional<StridedView> reshaped(const StridedLayout &layout, ArrayRef<int64_t> shape) {
   if (auto result = reshapeLayout(layout, shape))

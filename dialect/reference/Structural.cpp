@@ -1,4 +1,5 @@
 // Reference semantics of constants, numbered elements, and operations that move or reduce elements.
+#include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Ops.h"
 #include "dialect/IR/Reductions.h"
 #include "dialect/reference/Random.h"
@@ -11,8 +12,6 @@ using namespace mlir::dt;
 
 using Operands = ArrayRef<HostTensor>;
 using Results = SmallVectorImpl<HostTensor>;
-
-static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
 
 /// The element of the whole tensor at which a rank's piece of `dim` begins.
 static int64_t firstIndex(std::optional<ShardingAttr> sharding, int64_t dim, int64_t localSize,

@@ -7,8 +7,6 @@ using namespace dtc;
 using namespace dtc::huggingface;
 using mlir::Value;
 
-static constexpr llvm::StringRef residualDims[] = {"batch", "sequence", "embed"};
-
 Symbols Decoder::symbols() const {
   return {{"vocab", vocab}, {"embed", embed},      {"layers", layers}, {"kv_heads", kvHeads},
           {"group", group}, {"head_dim", headDim}, {"mlp", mlp},       {"positions", positions}};

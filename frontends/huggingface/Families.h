@@ -5,6 +5,9 @@
 
 namespace dtc::huggingface {
 
+/// The dimensions of what one layer hands the next.
+inline constexpr llvm::StringRef residualDims[] = {"batch", "sequence", "embed"};
+
 /// A family in two steps, so that sizes can be replaced between them.
 class Family {
 public:

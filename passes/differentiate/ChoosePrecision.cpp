@@ -1,4 +1,5 @@
 // dt-choose-precision: the type that each operation of the model computes in; see Passes.td.
+#include "dialect/IR/ElementTypes.h"
 #include "passes/differentiate/Passes.h"
 #include "passes/differentiate/Signature.h"
 
@@ -12,7 +13,6 @@ using namespace dtc;
 
 namespace {
 
-bool isFloat(Value value) { return isa<FloatType>(getElementTypeOrSelf(value.getType())); }
 
 /// One function's conversions. What is made of parameters and constants alone has no type of its own yet: it takes the
 /// type of what it meets, as a bias does that is added to a product.
@@ -31,7 +31,7 @@ public:
     for (Operation &op : llvm::make_early_inc_range(block.without_terminator()))
       visit(&op);
     for (OpOperand &result : block.getTerminator()->getOpOperands())
-      if (isFloat(result.get()) && !isCache(dt::resultPort(function, result.getOperandNumber())))
+      if (dt::hasFloats(result.get()) && !isCache(dt::resultPort(function, result.getOperandNumber())))
         result.set(convert(result.get(), wide, block.getTerminator()));
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
       if (isOpTriviallyDead(&op))
@@ -47,7 +47,7 @@ private:
     if (isNarrow(op, choice)) {
       convertOperands(op, narrow);
       for (OpResult result : op->getResults())
-        if (isFloat(result) && choice.narrowsResult(result.getResultNumber()))
+        if (dt::hasFloats(result) && choice.narrowsResult(result.getResultNumber()))
           result.setType(cast<RankedTensorType>(result.getType()).clone(narrow));
       return;
     }
@@ -62,7 +62,7 @@ private:
       return static_cast<bool>(choice);
     bool any = false;
     for (Value operand : op->getOperands()) {
-      if (!isFloat(operand) || untyped.contains(operand))
+      if (!dt::hasFloats(operand) || untyped.contains(operand))
         continue;
       if (getElementTypeOrSelf(operand.getType()) != narrow)
         return false;
@@ -73,7 +73,7 @@ private:
 
   void convertOperands(Operation *op, Type element) {
     for (OpOperand &operand : op->getOpOperands())
-      if (isFloat(operand.get()))
+      if (dt::hasFloats(operand.get()))
         operand.set(convert(operand.get(), element, op));
   }
 
@@ -95,7 +95,7 @@ private:
     if (Operation *op = value.getDefiningOp(); op && untyped.contains(value) && op->getNumOperands() > 0) {
       // A parameter is converted before it is repeated or moved.
       SmallVector<Value> operands = llvm::map_to_vector(op->getOperands(), [&](Value operand) {
-        return isFloat(operand) ? convert(operand, element, user) : operand;
+        return dt::hasFloats(operand) ? convert(operand, element, user) : operand;
       });
       builder.setInsertionPoint(user);
       made = dt::cloneOnto(op, builder, operands, type);

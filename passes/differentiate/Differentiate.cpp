@@ -1,4 +1,5 @@
 // Builds @micro: the loss and its gradients.
+#include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Locations.h"
 #include "passes/differentiate/Passes.h"
 #include "passes/differentiate/Signature.h"
@@ -14,7 +15,6 @@ using namespace dtc;
 
 namespace {
 
-bool isFloat(Value value) { return isa<FloatType>(getElementTypeOrSelf(value.getType())); }
 
 /// The backward pass of one straight-line function, appended to it.
 class Backward {
@@ -53,7 +53,7 @@ void Backward::activate(ArrayRef<Value> roots) {
   for (Operation *op : forward)
     if (llvm::any_of(op->getOperands(), [&](Value operand) { return active.contains(operand); }))
       for (Value result : op->getResults())
-        if (isFloat(result))
+        if (dt::hasFloats(result))
           active.insert(result);
 }
 

@@ -101,9 +101,9 @@ private:
 };
 
 /// Makes a value once more, right before a late reader of it.
-class Remaking {
+class LateRemaking {
 public:
-  Remaking(Operation *reader, Operation *op, Lifetimes &lifetimes, StoredValues &stored)
+  LateRemaking(Operation *reader, Operation *op, Lifetimes &lifetimes, StoredValues &stored)
       : builder(reader), direction(marksOf(reader).direction), layer(marksOf(reader).layer),
         position(lifetimes.positionOf(reader)), original(op), lifetimes(lifetimes), stored(stored),
         size(elements(op->getResult(0))) {}
@@ -202,7 +202,7 @@ struct RecomputeCheap : dtc::impl::RecomputeCheapBase<RecomputeCheap> {
     // Only worth it when what it is computed from is kept for others anyway.
     if (!isState(inputs.front()) && !lifetimes.isReadBackward(inputs.front(), op))
       return;
-    Operation *again = Remaking(late, op, lifetimes, stored).remake(op);
+    Operation *again = LateRemaking(late, op, lifetimes, stored).remake(op);
     op->getResult(0).replaceUsesWithIf(again->getResult(0),
                                        [&](OpOperand &use) { return !use.getOwner()->isBeforeInBlock(late); });
   }

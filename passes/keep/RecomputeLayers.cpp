@@ -24,9 +24,9 @@ using dtc::RecomputePlan;
 namespace {
 
 /// Leads the backward pass of groups to copies of what they lack.
-class Remaking {
+class GroupRemaking {
 public:
-  Remaking(KeptValues &values, const RecomputePlan &plan) : values(values), plan(plan) {}
+  GroupRemaking(KeptValues &values, const RecomputePlan &plan) : values(values), plan(plan) {}
 
   /// Before the first reader of each; whatever is made for one reader serves those behind it.
   void serve(Operation *reader) {
@@ -118,7 +118,7 @@ struct RecomputeLayers : dtc::impl::RecomputeLayersBase<RecomputeLayers> {
     KeptValues values(block, *plan);
     if (failed(values.check(block)))
       return signalPassFailure();
-    Remaking remaking(values, *plan);
+    GroupRemaking remaking(values, *plan);
     SmallVector<Operation *> readers;
     for (Operation &op : block)
       if (isForward(&op))

@@ -1,6 +1,8 @@
 // Analysis of a kernel's body: spans, merging of dimensions, kind, sweeps.
 #include "passes/lower/KernelPlan.h"
 
+#include "dialect/IR/ElementTypes.h"
+
 using namespace mlir;
 using namespace dtc;
 
@@ -145,8 +147,6 @@ private:
   DenseMap<Value, unsigned> levels;
   DenseSet<Instance> loadsSeen;
 };
-
-ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
 
 } // namespace
 

@@ -8,12 +8,6 @@ using namespace mlir::dt;
 
 namespace dtc {
 
-static ArrayRef<int64_t> shapeOf(Value value) {
-  if (auto future = dyn_cast<FutureType>(value.getType()))
-    return future.getValue().getShape();
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
 bool Place::isWhole() const {
   return view.offset == 0 && view.layout.isDense() &&
          HostTensor::numElements(view.layout.shape) == HostTensor::numElements(shapeOf(root));

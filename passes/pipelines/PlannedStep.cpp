@@ -14,8 +14,6 @@
 namespace dtc {
 
 using timing::Action;
-using Kind = FlatCommand::Kind;
-
 namespace {
 
 /// Writes one stage's part of a step.
@@ -55,7 +53,7 @@ private:
       const FlatCommand &command = flat.commands[each];
       if (!command.isEmitted)
         continue;
-      if (command.kind == Kind::Launch && !command.isLibrary) {
+      if (command.kind == FlatCommand::Kind::Launch && !command.isLibrary) {
         run.push_back(each);
         continue;
       }
@@ -104,11 +102,11 @@ private:
 
   void writeCommand(int number, const FlatCommand &command) {
     switch (command.kind) {
-    case Kind::View:
+    case FlatCommand::Kind::View:
       return;
-    case Kind::Launch:
+    case FlatCommand::Kind::Launch:
       return addLaunch(number, command.work);
-    case Kind::Start:
+    case FlatCommand::Kind::Start:
       if (parts[static_cast<size_t>(number)]) // the first part stands for all
         return;
       startTokens[number] = nextToken;
@@ -117,7 +115,7 @@ private:
         add(number, {.kind = Action::Kind::Wait, .token = nextToken});
       ++nextToken;
       return;
-    case Kind::Copy:
+    case FlatCommand::Kind::Copy:
       startTokens[number] = nextToken;
       return add(number, {.kind = Action::Kind::StartCopy,
                           .index = tables.add(timing::KernelWork{
@@ -126,18 +124,18 @@ private:
                           .token = nextToken++,
                           .channel = copyChannelOf(command.isToHost),
                           .isOfHost = true});
-    case Kind::Wait:
+    case FlatCommand::Kind::Wait:
       if (parts[static_cast<size_t>(command.after.front())])
         return;
       return add(number, {.kind = Action::Kind::Wait, .token = startTokens.at(command.after.front())});
-    case Kind::Send:
-    case Kind::Receive:
-      return add(number, {.kind = command.kind == Kind::Send ? Action::Kind::Send : Action::Kind::Receive,
+    case FlatCommand::Kind::Send:
+    case FlatCommand::Kind::Receive:
+      return add(number, {.kind = command.kind == FlatCommand::Kind::Send ? Action::Kind::Send : Action::Kind::Receive,
                           .index = moveOf(number, command),
                           .token = tokenOf(command.port),
                           .tokenSpace = role.ports[static_cast<size_t>(command.port)].spaces[1],
                           .shift = static_cast<int32_t>(role.moves[static_cast<size_t>(command.move)].shift)});
-    case Kind::Await:
+    case FlatCommand::Kind::Await:
       return add(number, {.kind = Action::Kind::Wait,
                           .token = tokenOf(command.port),
                           .tokenSpace = role.ports[static_cast<size_t>(command.port)].spaces[1]});
@@ -164,9 +162,10 @@ private:
       const FlatCommand &command = commands[static_cast<size_t>(number)];
       if (command.isView())
         continue;
-      if (command.kind == Kind::Start)
+      if (command.kind == FlatCommand::Kind::Start)
         events.push_back({StartEvent::Kind::Start, number, command.bucket});
-      else if (command.kind == Kind::Wait && commands[static_cast<size_t>(command.after.front())].kind == Kind::Start)
+      else if (command.kind == FlatCommand::Kind::Wait &&
+               commands[static_cast<size_t>(command.after.front())].kind == FlatCommand::Kind::Start)
         events.push_back({StartEvent::Kind::Wait, command.after.front()});
       else
         events.push_back({});

@@ -58,7 +58,7 @@ bool absorbs(OpOperand &use, AtomMask mask, const AxisTable &axes, LoopTable &lo
          (makesPartialSums(iteration) || resultsAccumulate(user, accumulations));
 }
 
-double bytesOf(const AxisTable &axes, RankedTensorType type, const Placement &placement) {
+double localBytesOf(const AxisTable &axes, RankedTensorType type, const Placement &placement) {
   return static_cast<double>(mlir::dt::bytesOf(axes.localType(type, placement)));
 }
 
@@ -154,11 +154,11 @@ private:
                           [&](OpOperand &use) { return absorbs(use, mask, axes, loops, accumulations); });
     if (makesPartialSums(iteration) || resultsAccumulate(op, accumulations))
       return true;
-    double before =
-        bytesOf(axes, cast<RankedTensorType>(value.getType()), iteration.placementOf(iteration.rule.operands[operand]));
+    double before = localBytesOf(axes, cast<RankedTensorType>(value.getType()),
+                                 iteration.placementOf(iteration.rule.operands[operand]));
     double after = 0;
     for (auto [result, dims] : llvm::zip_equal(op->getResults(), iteration.rule.results))
-      after += bytesOf(axes, cast<RankedTensorType>(result.getType()), iteration.placementOf(dims));
+      after += localBytesOf(axes, cast<RankedTensorType>(result.getType()), iteration.placementOf(dims));
     return after <= before;
   }
 

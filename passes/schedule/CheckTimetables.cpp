@@ -22,7 +22,7 @@ class JudgedPorts {
 public:
   void add(func::FuncOp function) {
     abi::JudgedList &list = lists.byName[function.getName()];
-    list.duty = dutyOf(dt::dutyOf(function));
+    list.duty = abiDutyOf(dt::dutyOf(function));
     for (unsigned index = 0; index < function.getNumArguments(); ++index)
       add(argumentPort(function, index), list.reads);
     for (unsigned index = 0; index < function.getNumResults(); ++index)

@@ -84,7 +84,7 @@ FailureOr<llvm::StringMap<std::string>> CommandEmitter::emit(int64_t number, Are
     function = func;
     list = manifest.add_lists();
     list->set_name(func.getName().str());
-    list->set_duty(dutyOf(dt::dutyOf(func)));
+    list->set_duty(abiDutyOf(dt::dutyOf(func)));
     joined.emplace(func, *arena, kernels);
     parts = partsIn(func);
     for (Operation &op : func.front().without_terminator())

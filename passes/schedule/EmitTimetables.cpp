@@ -11,7 +11,7 @@ using namespace mlir::dt;
 
 namespace dtc {
 
-abi::CommandList::Duty dutyOf(DutyAttr duty) {
+abi::CommandList::Duty abiDutyOf(DutyAttr duty) {
   switch (duty ? duty.getTask() : Task::Once) {
   case Task::Once:
     return abi::CommandList::ONCE;

@@ -8,7 +8,7 @@
 namespace dtc {
 
 /// What a list is for; once, where nothing says so.
-abi::CommandList::Duty dutyOf(mlir::dt::DutyAttr duty);
+abi::CommandList::Duty abiDutyOf(mlir::dt::DutyAttr duty);
 
 /// How messages and `dtc inspect` call what the ranks of a stage do.
 std::string nameOfRole(mlir::ModuleOp module, int64_t stage);

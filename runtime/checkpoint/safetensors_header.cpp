@@ -185,7 +185,7 @@ private:
   int offsets = 0;
 };
 
-[[noreturn]] void refuse(const std::string &path, const std::string &why) {
+[[noreturn]] void refuseHeader(const std::string &path, const std::string &why) {
   throw Error(ExitCode::BadInput, fmt::format("'{}' is not a usable safetensors file: {}", path, why));
 }
 
@@ -193,17 +193,17 @@ private:
 void checkEntry(const SafetensorsEntry &entry, uint64_t dataBytes, const std::string &path) {
   uint64_t bytes = safetensorsTypeBytes(entry.type);
   if (bytes == 0)
-    refuse(path, fmt::format("tensor {} has the unknown dtype {}", shown(entry.name), shown(entry.type)));
+    refuseHeader(path, fmt::format("tensor {} has the unknown dtype {}", shown(entry.name), shown(entry.type)));
   for (int64_t size : entry.shape)
     if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes))
-      refuse(path, fmt::format("tensor {} of shape [{}] has more than 2^64 bytes", shown(entry.name),
-                               fmt::join(entry.shape, ", ")));
+      refuseHeader(path, fmt::format("tensor {} of shape [{}] has more than 2^64 bytes", shown(entry.name),
+                                     fmt::join(entry.shape, ", ")));
   if (entry.begin > entry.end || entry.end > dataBytes)
-    refuse(path, fmt::format("tensor {} lies at bytes [{}, {}) of {}; is the file truncated?", shown(entry.name),
-                             entry.begin, entry.end, dataBytes));
+    refuseHeader(path, fmt::format("tensor {} lies at bytes [{}, {}) of {}; is the file truncated?", shown(entry.name),
+                                   entry.begin, entry.end, dataBytes));
   if (entry.end - entry.begin != bytes)
-    refuse(path, fmt::format("tensor {} of type {} and shape [{}] needs {} bytes but has {}", shown(entry.name),
-                             entry.type, fmt::join(entry.shape, ", "), bytes, entry.end - entry.begin));
+    refuseHeader(path, fmt::format("tensor {} of type {} and shape [{}] needs {} bytes but has {}", shown(entry.name),
+                                   entry.type, fmt::join(entry.shape, ", "), bytes, entry.end - entry.begin));
 }
 
 /// The entries, in order of their bytes, cover the data section without overlap or hole.
@@ -211,35 +211,35 @@ void checkCover(const std::vector<SafetensorsEntry> &entries, uint64_t dataBytes
   uint64_t end = 0;
   for (const SafetensorsEntry &entry : entries) {
     if (entry.begin < end)
-      refuse(path, fmt::format("tensor {} overlaps the one before it: it begins at byte {}, which ends at {}",
-                               shown(entry.name), entry.begin, end));
+      refuseHeader(path, fmt::format("tensor {} overlaps the one before it: it begins at byte {}, which ends at {}",
+                                     shown(entry.name), entry.begin, end));
     if (entry.begin > end)
-      refuse(path,
-             fmt::format("bytes [{}, {}) before tensor {} belong to no tensor", end, entry.begin, shown(entry.name)));
+      refuseHeader(path, fmt::format("bytes [{}, {}) before tensor {} belong to no tensor", end, entry.begin,
+                                     shown(entry.name)));
     end = entry.end;
   }
   if (end != dataBytes)
-    refuse(path, fmt::format("bytes [{}, {}) at the end belong to no tensor", end, dataBytes));
+    refuseHeader(path, fmt::format("bytes [{}, {}) at the end belong to no tensor", end, dataBytes));
 }
 
 } // namespace
 
 SafetensorsHeader parseSafetensorsHeader(std::span<const std::byte> bytes, const std::string &path) {
   if (bytes.size() < 8)
-    refuse(path, fmt::format("it has {} bytes, fewer than the 8 of the header's length", bytes.size()));
+    refuseHeader(path, fmt::format("it has {} bytes, fewer than the 8 of the header's length", bytes.size()));
   uint64_t length;
   std::memcpy(&length, bytes.data(), 8);
   if (length > SafetensorsFile::MaximumHeader)
-    refuse(path,
-           fmt::format("its header claims {} bytes; at most {} are accepted", length, SafetensorsFile::MaximumHeader));
+    refuseHeader(path, fmt::format("its header claims {} bytes; at most {} are accepted", length,
+                                   SafetensorsFile::MaximumHeader));
   if (length > bytes.size() - 8)
-    refuse(path, fmt::format("its header claims {} bytes but only {} follow; is the file truncated?", length,
-                             bytes.size() - 8));
+    refuseHeader(path, fmt::format("its header claims {} bytes but only {} follow; is the file truncated?", length,
+                                   bytes.size() - 8));
 
   HeaderEvents events;
   const char *text = reinterpret_cast<const char *>(bytes.data()) + 8;
   if (!json::sax_parse(text, text + length, &events))
-    refuse(path, events.problem);
+    refuseHeader(path, events.problem);
 
   SafetensorsHeader header = std::move(events.result);
   header.dataBegin = 8 + length;

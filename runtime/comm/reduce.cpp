@@ -12,9 +12,6 @@
 
 namespace dtc {
 
-/// Results are formed in blocks of this many elements, which stay in the first-level cache while the sources are added
-/// one after the other (each as one run of addresses, as prefetchers like it) and while the targets are written.
-static constexpr int64_t BlockElements = 512;
 /// What is written past the cache is written in whole lines.
 static constexpr int64_t LineBytes = 64;
 

@@ -9,6 +9,10 @@
 
 namespace dtc {
 
+/// Elements are added up in blocks of this many, which stay in the first-level cache while one source is added after
+/// the other (each as one run of addresses, as prefetchers like it) and while the targets are written.
+inline constexpr int64_t BlockElements = 512;
+
 /// Every target[i] = sources[0][i] op sources[1][i] op ..., in that order, for i < elements. A target may be a source;
 /// they overlap in no other way. Elements of 16 bits are combined in f32 and rounded once. `bypassCache`: the results
 /// are too large to be read from the cache soon. Throws Error (BadInput) for a type that collectives only move.

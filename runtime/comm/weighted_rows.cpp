@@ -1,6 +1,7 @@
 #include "runtime/comm/weighted_rows.h"
 
 #include "runtime/abi/element_type.h"
+#include "runtime/comm/reduce.h"
 
 #include <algorithm>
 #include <array>
@@ -11,8 +12,6 @@
 
 namespace dtc {
 
-/// Elements that are added up at a time: they stay in the first-level cache while one source after the other is added.
-static constexpr int64_t BlockElements = 512;
 static constexpr int64_t FloatBytes = abi::elementType(abi::F32).bytes;
 
 int64_t rowCountOf(const abi::Collective &collective, int64_t index, int64_t count) {

@@ -11,7 +11,8 @@ namespace dtc::test {
 namespace {
 
 constexpr float Infinity = std::numeric_limits<float>::infinity();
-constexpr uint64_t Values = 4096 + 4, Results = (3 << 20) + 12, Logs = 6 << 20, ResultLogs = (6 << 20) + (1 << 19) + 8;
+constexpr uint64_t RowValues = 4096 + 4, Results = (3 << 20) + 12, Logs = 6 << 20;
+constexpr uint64_t ResultLogs = (6 << 20) + (1 << 19) + 8;
 
 struct RowsCase {
   const char *name;
@@ -39,8 +40,8 @@ abi::Command commandFor(const RowsCase &test) {
   message.set_reduction(abi::LOG_SUM_EXP);
   message.set_outer(test.outer);
   message.set_chunk(test.chunk);
-  message.set_input(Values);
-  message.set_output(test.inPlace ? Values : Results);
+  message.set_input(RowValues);
+  message.set_output(test.inPlace ? RowValues : Results);
   message.set_log_input(Logs);
   message.set_log_output(test.inPlace ? Logs : ResultLogs);
   return command;
@@ -74,7 +75,7 @@ void fill(Arena &arena, const RowsCase &test, int rank, int64_t members) {
   for (int64_t row = 0; row < rows; ++row) {
     floatsAt(arena, Logs)[row] = logOf(rank, row);
     for (int64_t i = 0; i < test.chunk; ++i)
-      floatsAt(arena, Values)[row * test.chunk + i] = valueOf(rank, row, i);
+      floatsAt(arena, RowValues)[row * test.chunk + i] = valueOf(rank, row, i);
   }
 }
 
@@ -181,7 +182,7 @@ TEST(WeightedRows, WeightsThatAreNoNumbersMakeNone) {
     auto failures = runRanks(Bootstrap::Threads, {3}, [weight](Communicator &communicator, Arena &arena) {
       RowsCase test{"", abi::Collective::ALL_REDUCE, 1, 3, false};
       abi::Command command = commandFor(test);
-      std::fill_n(floatsAt(arena, Values), 3, 1.0F);
+      std::fill_n(floatsAt(arena, RowValues), 3, 1.0F);
       *floatsAt(arena, Logs) = communicator.rank() == 1 ? weight : 0;
       communicator.run(groupOf({0, 1, 2}, communicator.rank()), command);
       for (int i = 0; i < 3; ++i)

@@ -46,7 +46,7 @@ constexpr const char *blockRow = R"(
     %sum = dt.reduce sum %x over [1] : tensor<2x5000xf32> -> tensor<2xf32>
     dt.yield %sum : tensor<2xf32>
   })";
-constexpr const char *elements = R"(
+constexpr const char *rowsPlusBias = R"(
   dt.kernel @bias(%x: tensor<5x68xf32>, %b: tensor<68xf32>) -> tensor<5x68xf32> {
     %all = dt.broadcast %b dims [1] : tensor<68xf32> -> tensor<5x68xf32>
     %y = dt.add %x, %all : tensor<5x68xf32>
@@ -109,7 +109,7 @@ TEST(Mistakes, WrongLanesOfAShuffle) {
 }
 
 TEST(Mistakes, MissingBoundsCheck) {
-  std::string fault = faultOf(elements, [](gpu::GPUModuleOp code) {
+  std::string fault = faultOf(rowsPlusBias, [](gpu::GPUModuleOp code) {
     auto branch = first<scf::IfOp>(code);
     OpBuilder builder(branch);
     branch.getConditionMutable().assign(number(builder, branch.getLoc(), builder.getI1Type(), 1));
@@ -118,7 +118,7 @@ TEST(Mistakes, MissingBoundsCheck) {
 }
 
 TEST(Mistakes, UnalignedVectors) {
-  std::string fault = faultOf(elements, [](gpu::GPUModuleOp code) {
+  std::string fault = faultOf(rowsPlusBias, [](gpu::GPUModuleOp code) {
     auto load = first<LLVM::LoadOp>(code);
     OpBuilder builder(load);
     Value moved = LLVM::GEPOp::create(builder, load.getLoc(), load.getAddr().getType(), builder.getF32Type(),
@@ -134,7 +134,7 @@ TEST(Mistakes, MemoryThatNobodyHasWritten) {
 }
 
 TEST(Mistakes, ElementThatTwoThreadsWrite) {
-  std::string fault = faultOf(elements, [](gpu::GPUModuleOp code) {
+  std::string fault = faultOf(rowsPlusBias, [](gpu::GPUModuleOp code) {
     auto store = first<LLVM::StoreOp>(code);
     store.getAddrMutable().assign(store->getParentOfType<gpu::GPUFuncOp>().getArgument(2));
   });
@@ -158,7 +158,7 @@ TEST(Mistakes, ResultOfAnotherBlockReadAtOnce) {
 }
 
 TEST(Mistakes, InputThatIsWritten) {
-  std::string fault = faultOf(elements, [](gpu::GPUModuleOp code) {
+  std::string fault = faultOf(rowsPlusBias, [](gpu::GPUModuleOp code) {
     auto load = first<LLVM::LoadOp>(code);
     first<LLVM::StoreOp>(code).getAddrMutable().assign(load.getAddr());
   });

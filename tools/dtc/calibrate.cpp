@@ -84,7 +84,7 @@ void warnOfLoad(const std::vector<CalibrationProgram> &programs) {
 }
 
 /// What programs of so many ranks tell of `device`.
-void addDevice(const std::vector<CalibrationProgram> &programs, int ranks, Device device, Cluster &cluster) {
+void addDevice(const std::vector<CalibrationProgram> &programs, int ranks, timing::Device device, Cluster &cluster) {
   std::vector<Observation> observations;
   for (const CalibrationProgram &program : programs)
     if (program.run.ranks == ranks)
@@ -99,7 +99,7 @@ void addProcessor(const std::vector<CalibrationProgram> &programs, int ranks, in
   for (const CalibrationProgram &program : programs)
     if (program.run.ranks == ranks)
       hosts.insert(hosts.end(), program.hosts.begin(), program.hosts.end());
-  Device device;
+  timing::Device device;
   device.set_name(processorName());
   device.set_threads(static_cast<uint32_t>(threads));
   device.set_step_seconds(toFourDigits(median(hosts)));
@@ -183,7 +183,7 @@ Cluster withLinksOf(const std::string &path, Cluster measured) {
 Cluster measureGpu(const CalibrateOptions &options, std::vector<CalibrationProgram> &programs, const FoundGpu &gpu) {
   measurePrograms(programs);
   Cluster cluster = beginCluster(programs.size());
-  Device device;
+  timing::Device device;
   device.set_name(gpu.model);
   device.set_memory_bytes(gpu.memoryBytes);
   device.set_step_seconds(toFourDigits(takeOffTracing(programs)));
@@ -224,7 +224,7 @@ Cluster measure(const CalibrateOptions &options) {
 }
 
 void describe(const std::string &path, const Cluster &cluster) {
-  const Device &device = *cluster.devices().rbegin();
+  const timing::Device &device = *cluster.devices().rbegin();
   const Nodes &nodes = cluster.nodes(0);
   std::string what = isOfProcessors(nodes) ? fmt::format("{} cores", nodes.cores()) : device.name();
   say("{}: {}, {:.3g} flop/s in {}{}, {:.3g} bytes/s of memory\n", path, what, device.peaks(0).flops(),

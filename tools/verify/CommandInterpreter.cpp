@@ -198,7 +198,7 @@ Buffer CommandInterpreter::buffer(int64_t rank, uint64_t offset, abi::DataType t
   return arenas[rank].buffer(offset, row ? row->bytes * elements : 0, type);
 }
 
-static llvm::ArrayRef<int64_t> shapeOf(const abi::Tensor &tensor) {
+static llvm::ArrayRef<int64_t> manifestShape(const abi::Tensor &tensor) {
   return {tensor.local_shape().data(), size_t(tensor.local_shape_size())};
 }
 
@@ -207,7 +207,7 @@ Buffer CommandInterpreter::tensorBuffer(int64_t rank, const abi::Tensor &tensor)
 }
 
 HostTensor CommandInterpreter::read(int64_t rank, const abi::Tensor &tensor) const {
-  HostTensor piece(shapeOf(tensor));
+  HostTensor piece(manifestShape(tensor));
   *piece.elements = tensorBuffer(rank, tensor).readAll();
   return piece;
 }

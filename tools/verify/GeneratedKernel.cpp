@@ -14,8 +14,6 @@ using namespace mlir::dt;
 
 namespace dtc::verify {
 
-static llvm::ArrayRef<int64_t> shapeOf(mlir::Type type) { return mlir::cast<mlir::RankedTensorType>(type).getShape(); }
-
 static KernelOp kernelOf(mlir::ModuleOp module) {
   auto kernels = module.getOps<KernelOp>();
   return kernels.empty() ? KernelOp() : *kernels.begin();
@@ -37,7 +35,7 @@ GeneratedKernel::GeneratedKernel(const abi::Kernel &stated, const std::string &t
   if (failed(planned))
     throw ProgramFault("kernel '" + symbol + "' cannot be compiled: " + why);
   plan = std::make_unique<KernelPlan>(std::move(*planned));
-  mlir::FailureOr<KernelInterface> interface = describe(kernel);
+  mlir::FailureOr<KernelInterface> interface = dtc::describe(kernel);
   for (const auto &inputs : interface->inPlace)
     mayOverwrite.emplace_back(inputs.begin(), inputs.end());
   checkPasses(stated);

@@ -11,22 +11,22 @@
 namespace dtc::verify {
 
 namespace {
-struct Range {
+struct ByteRange {
   uint64_t begin, end;
-  bool overlaps(const Range &other) const { return begin < other.end && other.begin < end; }
+  bool overlaps(const ByteRange &other) const { return begin < other.end && other.begin < end; }
 };
 
 /// Memory whose contents are sought.
 class Sought {
 public:
-  void add(Range range) { ranges.push_back(range); }
-  bool overlaps(const Range &range) const {
-    return std::any_of(ranges.begin(), ranges.end(), [&](const Range &each) { return each.overlaps(range); });
+  void add(ByteRange range) { ranges.push_back(range); }
+  bool overlaps(const ByteRange &range) const {
+    return std::any_of(ranges.begin(), ranges.end(), [&](const ByteRange &each) { return each.overlaps(range); });
   }
   /// A command has written all of this range: what it held before does not matter.
-  void remove(const Range &range) {
-    std::vector<Range> rest;
-    for (const Range &each : ranges) {
+  void remove(const ByteRange &range) {
+    std::vector<ByteRange> rest;
+    for (const ByteRange &each : ranges) {
       if (!each.overlaps(range)) {
         rest.push_back(each);
         continue;
@@ -40,11 +40,11 @@ public:
   }
 
 private:
-  std::vector<Range> ranges;
+  std::vector<ByteRange> ranges;
 };
 } // namespace
 
-static Range bufferOf(const abi::Launch &launch, int index) {
+static ByteRange bufferOf(const abi::Launch &launch, int index) {
   return {launch.buffers(index), launch.buffers(index) + launch.buffer_bytes(index)};
 }
 

@@ -22,10 +22,6 @@ constexpr double largest = std::numeric_limits<float>::max();
 constexpr double smallest = 1e-35;
 constexpr double unit = 0x1p-24; ///< the relative error of one rounding
 
-llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
-  return mlir::cast<mlir::RankedTensorType>(value.getType()).getShape();
-}
-
 /// The element of a constant; those of kernels are splats.
 Bounds splatOf(mlir::DenseElementsAttr constant) {
   double value =

@@ -41,14 +41,14 @@ struct Started {
 };
 
 /// Numbers of a stage's first and last layer.
-struct Range {
+struct LayerRange {
   int64_t first = 0, last = -1;
   int64_t size() const { return last - first + 1; }
 };
 
 } // namespace
 
-static Range rangeOf(const abi::Manifest &manifest, uint32_t stage) {
+static LayerRange rangeOf(const abi::Manifest &manifest, uint32_t stage) {
   if (stage >= uint32_t(manifest.stages_size()) || manifest.stages(int(stage)).layers().empty())
     return {};
   std::set<int64_t> numbers;
@@ -137,7 +137,7 @@ public:
   }
 
   /// The starts of each row, in order, by one of its kinds; under "" those of no bucket.
-  std::map<std::string, std::vector<Started>> split(const std::vector<Started> &starts, const Range &range) {
+  std::map<std::string, std::vector<Started>> split(const std::vector<Started> &starts, const LayerRange &range) {
     std::map<std::string, std::vector<Started>> split;
     for (const Started &each : starts)
       split[rowOf(each.kind)].push_back(each);
@@ -176,7 +176,7 @@ static bool isRepeated(const Started &a, const Started &b) {
 }
 
 /// The same in programs whose stages have other layers: seen from each other, or from the stage's begin or end.
-static bool areAlike(const Started &a, const Range &ofA, const Started &b, const Range &ofB) {
+static bool areAlike(const Started &a, const LayerRange &ofA, const Started &b, const LayerRange &ofB) {
   for (size_t i = 0; i < a.layers.size(); ++i) {
     if (a.layers[i].has_value() != b.layers[i].has_value())
       return false;
@@ -205,8 +205,8 @@ static size_t findRepeated(const std::vector<Started> &all, size_t at, size_t ti
   return 0;
 }
 
-static std::string compareOrder(const std::vector<Started> &shrunk, const Range &fewer,
-                                const std::vector<Started> &full, const Range &all) {
+static std::string compareOrder(const std::vector<Started> &shrunk, const LayerRange &fewer,
+                                const std::vector<Started> &full, const LayerRange &all) {
   size_t i = 0, more = static_cast<size_t>(std::max<int64_t>(all.size() - fewer.size(), 0));
   for (size_t j = 0; i < shrunk.size() || j < full.size();) {
     if (i < shrunk.size() && j < full.size() && areAlike(shrunk[i], fewer, full[j], all)) {
@@ -223,8 +223,8 @@ static std::string compareOrder(const std::vector<Started> &shrunk, const Range 
 }
 
 /// Of what is started alone, and of each row of kinds that meet in buckets.
-static std::string compareRows(const std::vector<Started> &shrunk, const Range &fewer, const std::vector<Started> &full,
-                               const Range &all, BucketRows &rows) {
+static std::string compareRows(const std::vector<Started> &shrunk, const LayerRange &fewer,
+                               const std::vector<Started> &full, const LayerRange &all, BucketRows &rows) {
   auto few = rows.split(shrunk, fewer), many = rows.split(full, all);
   for (auto &[row, starts] : many)
     few[row];
@@ -254,7 +254,7 @@ static bool startAlike(const LayerDuties &one, const LayerDuties &other) {
 
 /// The layers of a stage, in order; neighbours that do the same are listed once.
 static std::vector<LayerDuties> classesOf(const abi::Manifest &manifest, uint32_t stage, BucketRows &rows) {
-  Range range = rangeOf(manifest, stage);
+  LayerRange range = rangeOf(manifest, stage);
   std::map<int64_t, LayerDuties> duties;
   for (const abi::Role &role : manifest.roles())
     for (size_t index = 0; const RunList &each : listsOf(manifest, role)) {
@@ -332,7 +332,7 @@ std::string compareCollectives(const abi::Manifest &shrunk, const abi::Manifest 
     if (a.size() != b.size())
       return fmt::format("the shrunk program has {} lists, the full one {}", a.size(), b.size());
     for (size_t i = 0; i < a.size(); ++i) {
-      Range fewer = rangeOf(shrunk, a[i].stage), all = rangeOf(full, b[i].stage);
+      LayerRange fewer = rangeOf(shrunk, a[i].stage), all = rangeOf(full, b[i].stage);
       if (std::string difference =
               compareRows(startsOf(a[i].list, shrunk), fewer, startsOf(b[i].list, full), all, rows);
           !difference.empty())

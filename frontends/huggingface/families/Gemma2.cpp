@@ -4,7 +4,7 @@
 using namespace dtc;
 using namespace dtc::huggingface;
 
-static std::unique_ptr<Family> read(Config &config, const ModelOptions &options) {
+static std::unique_ptr<Family> readGemma2(Config &config, const ModelOptions &options) {
   auto gemma = readGemma(config, options, [](int64_t layer) { return layer % 2 == 0; });
   gemma->readRotary(config);
   gemma->scoreCap = readSoftCap(config, "attn_logit_softcapping");
@@ -13,7 +13,7 @@ static std::unique_ptr<Family> read(Config &config, const ModelOptions &options)
 }
 
 FamilyDefinition dtc::huggingface::defineGemma2() {
-  return {"gemma2", "Gemma 2", "arXiv:2408.00118", read,
+  return {"gemma2", "Gemma 2", "arXiv:2408.00118", readGemma2,
           gemmaDefaults({{"vocab_size", 256000},
                          {"max_position_embeddings", 8192},
                          {"attn_logit_softcapping", 50},

@@ -27,7 +27,7 @@ static void readRotaries(Decoder &gemma, Config &config) {
   gemma.windowRope->check(config, gemma.headDim, "head_dim");
 }
 
-static std::unique_ptr<Family> read(Config &config, const ModelOptions &options) {
+static std::unique_ptr<Family> readGemma3(Config &config, const ModelOptions &options) {
   int64_t pattern = config.size("sliding_window_pattern");
   auto gemma = readGemma(config, options, [&](int64_t layer) { return (layer + 1) % pattern != 0; });
   readRotaries(*gemma, config);
@@ -39,7 +39,7 @@ static std::unique_ptr<Family> read(Config &config, const ModelOptions &options)
 }
 
 FamilyDefinition dtc::huggingface::defineGemma3() {
-  return {"gemma3_text", "Gemma 3, its text models", "arXiv:2503.19786", read,
+  return {"gemma3_text", "Gemma 3, its text models", "arXiv:2503.19786", readGemma3,
           gemmaDefaults({{"vocab_size", 262208},
                          {"max_position_embeddings", 131072},
                          {"rope_theta", 1000000},

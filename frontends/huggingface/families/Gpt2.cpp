@@ -30,8 +30,6 @@ private:
   double residualInit() const { return initializerRange / std::sqrt(2.0 * layers); }
 };
 
-constexpr llvm::StringRef residualDims[] = {"batch", "sequence", "embed"};
-
 } // namespace
 
 Gpt2::Gpt2(Config &config, const ModelOptions &options) {
@@ -128,7 +126,7 @@ Value Gpt2::build(ModelBuilder &b) const {
   return b.tag(b.contract("bsd,vd->bsv", x, head), "logits", {"batch", "sequence", "vocab"});
 }
 
-static std::unique_ptr<Family> read(Config &config, const ModelOptions &options) {
+static std::unique_ptr<Family> readGpt2(Config &config, const ModelOptions &options) {
   return std::make_unique<Gpt2>(config, options);
 }
 
@@ -136,7 +134,7 @@ FamilyDefinition dtc::huggingface::defineGpt2() {
   return {"gpt2",
           "GPT-2",
           "Radford et al. 2019",
-          read,
+          readGpt2,
           {{"vocab_size", 50257},
            {"n_embd", 768},
            {"n_layer", 12},

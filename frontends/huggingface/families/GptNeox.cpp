@@ -30,8 +30,6 @@ private:
                llvm::StringRef logicalDims, llvm::StringRef biasDims) const;
 };
 
-constexpr llvm::StringRef residualDims[] = {"batch", "sequence", "embed"};
-
 } // namespace
 
 GptNeox::GptNeox(Config &config, const ModelOptions &options) {
@@ -125,7 +123,7 @@ Value GptNeox::build(ModelBuilder &b) const {
   return b.tag(b.contract("bsd,vd->bsv", x, head), "logits", {"batch", "sequence", "vocab"});
 }
 
-static std::unique_ptr<Family> read(Config &config, const ModelOptions &options) {
+static std::unique_ptr<Family> readGptNeox(Config &config, const ModelOptions &options) {
   return std::make_unique<GptNeox>(config, options);
 }
 
@@ -133,7 +131,7 @@ FamilyDefinition dtc::huggingface::defineGptNeox() {
   return {"gpt_neox",
           "GPT-NeoX, Pythia",
           "arXiv:2204.06745, arXiv:2304.01373",
-          read,
+          readGptNeox,
           {{"vocab_size", 50432},
            {"hidden_size", 6144},
            {"num_hidden_layers", 44},

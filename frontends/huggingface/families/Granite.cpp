@@ -5,7 +5,7 @@
 using namespace dtc;
 using namespace dtc::huggingface;
 
-static std::unique_ptr<Family> read(Config &config, const ModelOptions &options) {
+static std::unique_ptr<Family> readGranite(Config &config, const ModelOptions &options) {
   auto granite = std::make_unique<Decoder>(config, options);
   granite->readRotary(config);
   granite->queryBias = granite->outputBias = config.flag("attention_bias");
@@ -25,7 +25,7 @@ static std::unique_ptr<Family> read(Config &config, const ModelOptions &options)
 }
 
 FamilyDefinition dtc::huggingface::defineGranite() {
-  return {"granite", "Granite 3", "arXiv:2405.04324", read,
+  return {"granite", "Granite 3", "arXiv:2405.04324", readGranite,
           decoderDefaults({{"vocab_size", 32000},
                            {"intermediate_size", 11008},
                            {"max_position_embeddings", 2048},

@@ -5,7 +5,7 @@
 using namespace dtc;
 using namespace dtc::huggingface;
 
-static std::unique_ptr<Family> read(Config &config, const ModelOptions &options) {
+static std::unique_ptr<Family> readLlama(Config &config, const ModelOptions &options) {
   auto llama = std::make_unique<Decoder>(config, options);
   llama->readRotary(config);
   llama->queryBias = llama->outputBias = config.flag("attention_bias");
@@ -16,6 +16,6 @@ static std::unique_ptr<Family> read(Config &config, const ModelOptions &options)
 }
 
 FamilyDefinition dtc::huggingface::defineLlama() {
-  return {"llama", "Llama 1 to 3.3", "arXiv:2302.13971, arXiv:2307.09288, arXiv:2407.21783", read,
+  return {"llama", "Llama 1 to 3.3", "arXiv:2302.13971, arXiv:2307.09288, arXiv:2407.21783", readLlama,
           decoderDefaults({{"vocab_size", 32000}, {"intermediate_size", 11008}, {"max_position_embeddings", 2048}})};
 }

@@ -4,7 +4,7 @@
 using namespace dtc;
 using namespace dtc::huggingface;
 
-static std::unique_ptr<Family> read(Config &config, const ModelOptions &options) {
+static std::unique_ptr<Family> readMistral(Config &config, const ModelOptions &options) {
   auto mistral = std::make_unique<Decoder>(config, options);
   mistral->readRotary(config);
   mistral->window = config.window("sliding_window");
@@ -15,7 +15,7 @@ static std::unique_ptr<Family> read(Config &config, const ModelOptions &options)
 }
 
 FamilyDefinition dtc::huggingface::defineMistral() {
-  return {"mistral", "Mistral", "arXiv:2310.06825", read,
+  return {"mistral", "Mistral", "arXiv:2310.06825", readMistral,
           decoderDefaults({{"vocab_size", 32000},
                            {"intermediate_size", 14336},
                            {"num_key_value_heads", 8},

@@ -5,7 +5,7 @@
 using namespace dtc;
 using namespace dtc::huggingface;
 
-static std::unique_ptr<Family> read(Config &config, const ModelOptions &options) {
+static std::unique_ptr<Family> readOlmo2(Config &config, const ModelOptions &options) {
   auto olmo = std::make_unique<Decoder>(config, options);
   olmo->readRotary(config);
   olmo->attentionNorms = {"", "post_attention_layernorm"};
@@ -18,7 +18,7 @@ static std::unique_ptr<Family> read(Config &config, const ModelOptions &options)
 }
 
 FamilyDefinition dtc::huggingface::defineOlmo2() {
-  return {"olmo2", "OLMo 2", "arXiv:2501.00656", read,
+  return {"olmo2", "OLMo 2", "arXiv:2501.00656", readOlmo2,
           decoderDefaults({{"vocab_size", 50304},
                            {"intermediate_size", 11008},
                            {"max_position_embeddings", 2048},

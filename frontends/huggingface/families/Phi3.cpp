@@ -4,7 +4,7 @@
 using namespace dtc;
 using namespace dtc::huggingface;
 
-static std::unique_ptr<Family> read(Config &config, const ModelOptions &options) {
+static std::unique_ptr<Family> readPhi3(Config &config, const ModelOptions &options) {
   auto phi = std::make_unique<Decoder>(config, options);
   static constexpr std::string_view types[] = {"default"}; // "longrope" depends on the length of each text
   phi->readRotary(config, {.share = "partial_rotary_factor", .types = types});
@@ -21,7 +21,7 @@ static std::unique_ptr<Family> read(Config &config, const ModelOptions &options)
 }
 
 FamilyDefinition dtc::huggingface::definePhi3() {
-  return {"phi3", "Phi-3 without longrope", "arXiv:2404.14219", read,
+  return {"phi3", "Phi-3 without longrope", "arXiv:2404.14219", readPhi3,
           decoderDefaults({{"vocab_size", 32064},
                            {"hidden_size", 3072},
                            {"intermediate_size", 8192},

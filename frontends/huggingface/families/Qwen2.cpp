@@ -4,7 +4,7 @@
 using namespace dtc;
 using namespace dtc::huggingface;
 
-static std::unique_ptr<Family> read(Config &config, const ModelOptions &options) {
+static std::unique_ptr<Family> readQwen2(Config &config, const ModelOptions &options) {
   auto qwen = std::make_unique<Decoder>(config, options);
   qwen->readRotary(config);
   qwen->queryBias = true;
@@ -16,7 +16,7 @@ static std::unique_ptr<Family> read(Config &config, const ModelOptions &options)
 }
 
 FamilyDefinition dtc::huggingface::defineQwen2() {
-  return {"qwen2", "Qwen 2 and 2.5", "arXiv:2407.10671", read,
+  return {"qwen2", "Qwen 2 and 2.5", "arXiv:2407.10671", readQwen2,
           decoderDefaults({{"vocab_size", 151936},
                            {"intermediate_size", 22016},
                            {"num_key_value_heads", 32},

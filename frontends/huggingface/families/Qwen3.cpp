@@ -4,7 +4,7 @@
 using namespace dtc;
 using namespace dtc::huggingface;
 
-static std::unique_ptr<Family> read(Config &config, const ModelOptions &options) {
+static std::unique_ptr<Family> readQwen3(Config &config, const ModelOptions &options) {
   auto qwen = std::make_unique<Decoder>(config, options);
   qwen->readRotary(config);
   qwen->headNorms = Decoder::HeadNorms::EachHead;
@@ -16,7 +16,7 @@ static std::unique_ptr<Family> read(Config &config, const ModelOptions &options)
 }
 
 FamilyDefinition dtc::huggingface::defineQwen3() {
-  return {"qwen3", "Qwen 3", "arXiv:2505.09388", read,
+  return {"qwen3", "Qwen 3", "arXiv:2505.09388", readQwen3,
           decoderDefaults({{"vocab_size", 151936},
                            {"intermediate_size", 22016},
                            {"num_key_value_heads", 32},

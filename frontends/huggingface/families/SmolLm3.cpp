@@ -19,7 +19,7 @@ static void readRotaryLayers(Decoder &smol, Config &config) {
   }
 }
 
-static std::unique_ptr<Family> read(Config &config, const ModelOptions &options) {
+static std::unique_ptr<Family> readSmolLm3(Config &config, const ModelOptions &options) {
   auto smol = std::make_unique<Decoder>(config, options);
   smol->readRotary(config);
   readRotaryLayers(*smol, config);
@@ -34,7 +34,7 @@ static std::unique_ptr<Family> read(Config &config, const ModelOptions &options)
 }
 
 FamilyDefinition dtc::huggingface::defineSmolLm3() {
-  return {"smollm3", "SmolLM3", "Bakouch et al. 2025", read,
+  return {"smollm3", "SmolLM3", "Bakouch et al. 2025", readSmolLm3,
           decoderDefaults({{"vocab_size", 128256},
                            {"hidden_size", 2048},
                            {"intermediate_size", 11008},

@@ -32,8 +32,6 @@ abi::Collective &uneven(Manifest &manifest) {
   return call;
 }
 
-constexpr int64_t Huge = std::numeric_limits<int64_t>::max();
-
 const Hostile Collectives[] = {
     {"CollectiveType", [](Manifest &m) { collective(m).set_type(abi::DataType(-1)); }, "unknown type of elements"},
     {"ReductionOfI8", [](Manifest &m) { collective(m).set_type(abi::I8); }, "convert it to i32 before"},
@@ -59,7 +57,7 @@ const Hostile Collectives[] = {
     {"LogarithmsOfTooManyRows",
      [](Manifest &m) {
        weightedRows(m).set_chunk(0);
-       collective(m).set_outer(Huge);
+       collective(m).set_outer(std::numeric_limits<int64_t>::max());
      },
      "an extent beyond all memory"},
     {"LogarithmsOfATensor",
@@ -83,7 +81,8 @@ const Hostile Collectives[] = {
     {"CollectiveInput", [](Manifest &m) { collective(m).set_input(m.roles(0).arena_bytes()); }, "the input at byte"},
     {"CollectiveOutput", [](Manifest &m) { collective(m).set_output(~uint64_t(3)); },
      "the output lies in space 65535 of 1"},
-    {"CollectiveChunk", [](Manifest &m) { collective(m).set_chunk(Huge); }, "beyond all memory"},
+    {"CollectiveChunk", [](Manifest &m) { collective(m).set_chunk(std::numeric_limits<int64_t>::max()); },
+     "beyond all memory"},
     {"CollectiveNegative", [](Manifest &m) { collective(m).set_outer(-1); }, "a negative extent"},
     {"GroupAxisTwice", [](Manifest &m) { *m.mutable_groups(0)->add_axes() = m.groups(0).axes(0); },
      "group 0: a list of mesh axes names a part of 'dp' twice"},

@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 /// A step of more commands would take long to look at.
 static constexpr size_t MostCommands = 1 << 18;
 /// As many as a page is wide.
-static constexpr size_t MostPoints = 1500;
+static constexpr size_t MostSpacePoints = 1500;
 
 /// A command of a step, by its list and its number there.
 using StepCommand = std::pair<std::string, int64_t>;
@@ -66,7 +66,7 @@ static std::vector<int64_t> pointsOf(const timing::StepMemory &memory) {
   Series total;
   for (size_t at = 0; at < memory.commands(); ++at)
     total.add(static_cast<int64_t>(at), static_cast<double>(memory.liveAt(at)));
-  return thinned(total, MostPoints).steps;
+  return thinned(total, MostSpacePoints).steps;
 }
 
 static Json overTime(const timing::StepMemory &memory, const std::optional<std::vector<double>> &times) {

@@ -12,19 +12,17 @@
 
 namespace dtc {
 
-using Json = nlohmann::json;
-
-static std::string textAt(const Json &object, const char *key) {
+static std::string textAt(const nlohmann::json &object, const char *key) {
   auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-static double numberAt(const Json &object, const char *key) {
+static double numberAt(const nlohmann::json &object, const char *key) {
   auto found = object.find(key);
   return found != object.end() && found->is_number() ? found->get<double>() : 0;
 }
 
-static int64_t wholeAt(const Json &object, const char *key) {
+static int64_t wholeAt(const nlohmann::json &object, const char *key) {
   auto found = object.find(key);
   return found != object.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
 }
@@ -71,7 +69,7 @@ namespace {
 /// Takes the events one by one, so that a trace of many ranks is never in memory as JSON.
 class Reader {
 public:
-  void take(const Json &event) {
+  void take(const nlohmann::json &event) {
     std::string phase = textAt(event, "ph");
     if (phase == "M" && textAt(event, "name") == "thread_name")
       laneNames[{wholeAt(event, "pid"), wholeAt(event, "tid")}] =
@@ -98,8 +96,8 @@ public:
   }
 
 private:
-  void takeSlice(const Json &event) {
-    static const Json none = Json::object();
+  void takeSlice(const nlohmann::json &event) {
+    static const nlohmann::json none = nlohmann::json::object();
     RankTrace &rank = trace.ranks[wholeAt(event, "pid")];
     double begin = numberAt(event, "ts"), length = std::max(numberAt(event, "dur"), 0.0);
     std::string category = textAt(event, "cat"), name = textAt(event, "name");
@@ -111,7 +109,7 @@ private:
       return;
     }
     auto found = event.find("args");
-    const Json &arguments = found != event.end() && found->is_object() ? *found : none;
+    const nlohmann::json &arguments = found != event.end() && found->is_object() ? *found : none;
     std::string location = textAt(arguments, "location");
     bool saysWhere = location.empty() || name.find(location) != std::string::npos;
     rank.lanes[wholeAt(event, "tid")].slices.push_back({.begin = begin,
@@ -152,15 +150,15 @@ private:
 RunTrace RunTrace::parse(std::string_view text, const std::string &path) {
   constexpr int EventDepth = 2; // in the list "traceEvents" of one object
   Reader reader;
-  auto take = [&](int depth, Json::parse_event_t event, Json &parsed) {
-    if (depth != EventDepth || event != Json::parse_event_t::object_end)
+  auto take = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json &parsed) {
+    if (depth != EventDepth || event != nlohmann::json::parse_event_t::object_end)
       return true;
     reader.take(parsed);
     return false;
   };
   try {
-    [[maybe_unused]] Json rest = Json::parse(text, take);
-  } catch (const Json::exception &error) {
+    [[maybe_unused]] nlohmann::json rest = nlohmann::json::parse(text, take);
+  } catch (const nlohmann::json::exception &error) {
     throw Error(ExitCode::BadInput, fmt::format("'{}' is no whole trace: {}", path, error.what()));
   }
   return reader.finish();
