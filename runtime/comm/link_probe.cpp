@@ -3,9 +3,9 @@
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/mesh.h"
+#include "runtime/abi/now.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -77,8 +77,6 @@ std::vector<Probe> probesOf(int rank, int ranks) {
   }
   return probes;
 }
-
-int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 /// Something for a rank to compute while others move: from its core's cache, some ten microseconds at a time.
 class Computation {

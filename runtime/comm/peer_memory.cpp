@@ -2,13 +2,13 @@
 
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
+#include "runtime/abi/now.h"
 #include "runtime/abi/volume.h"
 #include "runtime/comm/agreement.h"
 #include "runtime/comm/reduce.h"
 #include "runtime/comm/weighted_rows.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -62,8 +62,6 @@ void PeerMemory::checkAgreement(const Flight &flight) {
     if (control.ticket(channel, member).signature != own)
       throwDisagreement(control.nameOf(rank()), control.nameOf(member), *flight.parts.front(), flight.step);
 }
-
-static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 CommandHandle PeerMemory::start(const Group &group, const abi::Command &command) {
   Channel &channel = channels.at(group.channel);

@@ -3,6 +3,7 @@
 #include "runtime/abi/addresses.h"
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/error.h"
+#include "runtime/abi/now.h"
 #include "runtime/abi/resolve.h"
 #include "runtime/abi/roles.h"
 #include "runtime/abi/tensors.h"
@@ -13,7 +14,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -143,8 +143,6 @@ public:
   Lasting &operator=(const Lasting &) = delete;
 
 private:
-  static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
-
   int64_t &sum, begin = now();
 };
 } // namespace

@@ -3,6 +3,7 @@
 #include "runtime/abi/atomic_file.h"
 #include "runtime/abi/error.h"
 #include "runtime/abi/log_line.h"
+#include "runtime/abi/now.h"
 #include "runtime/abi/roles.h"
 #include "runtime/abi/symbols.h"
 #include "runtime/abi/write_error.h"
@@ -32,8 +33,6 @@
 namespace fs = std::filesystem;
 
 namespace dtc {
-
-static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 Trainer::Trainer(Executor &executor, abi::Training training, ProgramOptions options, std::string program, int threads)
     : executor(executor), training(std::move(training)), options(std::move(options)), threads(threads),

@@ -1,12 +1,12 @@
 #include "runtime/comm/hosts/hosts.h"
 
 #include "runtime/abi/error.h"
+#include "runtime/abi/now.h"
 #include "runtime/abi/volume.h"
 #include "runtime/comm/agreement.h"
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <string>
 #include <sys/eventfd.h>
@@ -15,11 +15,9 @@
 namespace dtc {
 
 /// What takes less time than waking a thread for it.
-static constexpr int64_t ShortBytes = int64_t(64) << 10;
+static constexpr int64_t ShortBytesBetweenHosts = int64_t(64) << 10;
 /// Handles of groups that span hosts name channels from here on.
 static constexpr uint32_t SpanningChannel = abi::MaximumChannels;
-
-static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 static Descriptor makeSignal() {
   Descriptor signal(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -146,7 +144,7 @@ CommandHandle HostsCommunicator::start(const Group &group, const abi::Command &c
   if (command.start().more())
     return {SpanningChannel + group.channel, channel.lastTicket + 1, std::move(times)};
   std::shared_ptr<Flight> flight = std::exchange(channel.gathering, nullptr);
-  bool isShort = channel.isIdle() && bytesEach(flight->parts) <= ShortBytes;
+  bool isShort = channel.isIdle() && bytesEach(flight->parts) <= ShortBytesBetweenHosts;
   channel.unheard = isShort;
   channel.started += flight->parts.size();
   channel.lastTicket = channel.stream->enqueue(

@@ -1,6 +1,6 @@
 #include "runtime/device/cuda/timeline.h"
 
-#include <chrono>
+#include "runtime/abi/now.h"
 
 namespace dtc::cuda {
 
@@ -22,7 +22,6 @@ EventHandle Timeline::next() {
 /// another thread was given the processor meanwhile; then it is recorded again, a few times.
 void Timeline::begin(StreamHandle stream) {
   constexpr int64_t ShortEnough = 100'000, MostTries = 10; // nanoseconds; a GPU takes a tenth of that
-  auto now = [] { return std::chrono::steady_clock::now().time_since_epoch().count(); };
   gpu.driver.check(gpu.driver.streamSynchronize(stream), "cannot wait for a stream");
   EventHandle first = next();
   int64_t before = 0;
