@@ -13,13 +13,13 @@
 #include "passes/lower/cuda/Ptxas.h"
 #include "passes/pipelines/Compile.h"
 #include "runtime/abi/kernel.h"
+#include "test/long_tests.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <span>
 
@@ -28,10 +28,9 @@ using namespace mlir;
 namespace dtc {
 namespace {
 
-bool isLong() { return std::getenv("DTC_LONG_TESTS") != nullptr; }
-
 std::vector<std::string> architectures() {
-  return isLong() ? std::vector<std::string>{"sm_80", "sm_90", "sm_100"} : std::vector<std::string>{"sm_90"};
+  return test::testsMayBeLong() ? std::vector<std::string>{"sm_80", "sm_90", "sm_100"}
+                                : std::vector<std::string>{"sm_90"};
 }
 
 struct Case {
@@ -100,7 +99,7 @@ protected:
 };
 
 TEST_P(Assembly, KeepsEverythingInRegisters) {
-  for (const Preset &preset : std::span(presets).first(isLong() ? std::size(presets) : 2)) {
+  for (const Preset &preset : std::span(presets).first(test::testsMayBeLong() ? std::size(presets) : 2)) {
     auto figures = assembleAll(preset);
     for (auto &[architecture, functions] : figures) {
       EXPECT_GT(functions.size(), 20u) << architecture;

@@ -1,6 +1,7 @@
 // Is `verify` worth anything? One thing of a program after the other is broken in every way, and verify must notice.
 #include "test/e2e/compiled_model.h"
 #include "test/e2e/mutation/mutations.h"
+#include "test/long_tests.h"
 
 #include "runtime/abi/error.h"
 
@@ -16,8 +17,8 @@ std::string failureOf(const CompiledModel &compiled, const Mutant &mutant) {
   }
 }
 
-/// Of how many mutants one is tried.
-constexpr size_t oneOf = DTC_ONE_MUTANT_OF;
+/// Of how many mutants one is tried. Mutants of a kind follow each other, so that some of each are.
+size_t oneOf() { return testsMayBeLong() ? DTC_ONE_MUTANT_OF : std::max(DTC_ONE_MUTANT_OF, 5); }
 
 class Mutation : public testing::TestWithParam<std::tuple<const char *, const char *>> {
 protected:
@@ -37,7 +38,7 @@ protected:
   void expectNoticed(const std::vector<Mutant> &mutants) {
     ASSERT_FALSE(mutants.empty());
     std::map<std::string, int> equivalent;
-    for (size_t number = 0; number < mutants.size(); number += oneOf) {
+    for (size_t number = 0; number < mutants.size(); number += oneOf()) {
       const Mutant &mutant = mutants[number];
       std::string failure = failureOf(compiled, mutant);
       if (mutant.equivalence.empty())
@@ -46,7 +47,7 @@ protected:
         EXPECT_EQ(failure, "") << mutant.description << " is equivalent by " << mutant.equivalence;
       ++equivalent[mutant.equivalence];
     }
-    RecordProperty("mutants", int(mutants.size() / oneOf));
+    RecordProperty("mutants", int(mutants.size() / oneOf()));
     for (const auto &[rule, count] : equivalent)
       RecordProperty(rule.empty() ? "noticed" : "equivalent_" + rule, count);
   }
