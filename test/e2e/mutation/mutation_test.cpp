@@ -20,8 +20,8 @@ std::string failureOf(const CompiledModel &compiled, const Mutant &mutant) {
 /// Of how many mutants one is tried.
 size_t oneOf() { return testsMayBeLong() ? DTC_ONE_MUTANT_OF : std::max(DTC_ONE_MUTANT_OF, 5); }
 
-/// The first is. Numbers are scattered (by the golden ratio): what is done to each command recurs with a period, and every
-/// fifth mutant could always be of one kind.
+/// The first is. Numbers are scattered (by the golden ratio): what is done to each command recurs with a period, and
+/// every fifth mutant could always be of one kind.
 bool isTried(uint64_t number) { return ((number * 0x9E3779B97F4A7C15 >> 32) * oneOf()) >> 32 == 0; }
 
 class Mutation : public testing::TestWithParam<std::tuple<const char *, const char *>> {
