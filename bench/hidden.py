@@ -153,15 +153,19 @@ def regret(bench):
                             f"global_batch={BATCH * RANKS}", "--set", "sequence_length=160", "--set", "dropout=0", "--set", "validation_fraction=0", "-o", program], check=True,
                            stdout=subprocess.DEVNULL)
             said = json.loads(subprocess.run(
-                map(str, bench.on_hosts("tune", "--data", tokens, "--cluster", cluster, "--steps", 5, "--rounds", 2, "--json", "-o",
+                map(str, bench.on_hosts("tune", "--data", tokens, "--cluster", cluster, "--steps", 6, "--rounds", 6, "--json", "-o",
                                         bench.folder / "tuned.toml", program)),
                 check=True, stdout=subprocess.PIPE, text=True).stdout)
             orders = said["candidates"]
             chosen, best = min(orders, key=lambda each: each["predicted"]), min(orders, key=lambda each: each["measured"])
             regrets.append(said["regret"])
-            print(f"| {rate} MB/s | {layout} | {len(orders)} | {chosen['measured']:.3f} s | {best['measured']:.3f} s | "
+            print(f"| {rate} MB/s | {layout} | {len(orders)} | {with_uncertainty(chosen)} | {with_uncertainty(best)} | "
                   f"{100 * regrets[-1]:.1f}% |", flush=True)
     print(f"\nmedian {100 * statistics.median(regrets):.1f}%, worst {100 * max(regrets):.1f}%\n", flush=True)
+
+
+def with_uncertainty(order):
+    return f"{order['measured']:.3f} +- {order['uncertainty']:.3f} s"
 
 
 def waited(bench, program):

@@ -45,6 +45,7 @@ class Tune(DriverTest):
         self.assertEqual(candidates[0]["choices"], self.dtc("inspect", program, "--choices"))
         fastest = [each for each in candidates if each["fastest"]]
         self.assertEqual(fastest, [min(candidates, key=lambda each: each["measured"])])
+        self.assertTrue(all(each["uncertainty"] > 0 for each in candidates))
         foretold = min(candidates, key=lambda each: each["predicted"])
         self.assertLess(foretold["predicted"], candidates[0]["predicted"])
         self.assertAlmostEqual(answer["regret"], foretold["measured"] / fastest[0]["measured"] - 1)
@@ -66,7 +67,7 @@ class Tune(DriverTest):
     def test_it_tells_people(self):
         program = self.compile("program", self.model(), "--mesh", "dp=2", "--strategy", "zero3", **SETTINGS)
         text = self.tune(program, "--candidates", 3)
-        self.assertRegex(text, r"^ +foretold +measured\n( +[\d.]+ [mu]?s +[\d.]+ [mu]?s  gather_ahead \d+, .*\n){3}")
+        self.assertRegex(text, r"^ +foretold +measured +\+-\n( +[\d.]+ [mu]?s +[\d.]+ [mu]?s +[\d.]+ [mu]?s  gather_ahead \d+, .*\n){3}")
         self.assertIn("<- the fastest", text)
         self.assertRegex(text, r"choices\.toml: .* a step, .*% less than the program as it is; compile with --choices ")
 

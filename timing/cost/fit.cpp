@@ -28,6 +28,13 @@ static double quantile(std::vector<double> values, double share) {
 
 double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
 
+double uncertaintyOfMedian(std::vector<double> values) {
+  std::ranges::sort(values);
+  size_t quarter = values.size() / 4;
+  double middleHalf = values[values.size() - 1 - quarter] - values[quarter];
+  return 1.57 * middleHalf / std::sqrt(static_cast<double>(values.size()));
+}
+
 TracingCost fitTracing(std::span<const TracedRun> runs) {
   double all = 0, n = 0, nn = 0, y = 0, ny = 0; // weighted sums
   for (const TracedRun &run : runs) {

@@ -36,6 +36,10 @@ double toFourDigits(double figure);
 /// Of one value or more.
 double median(std::vector<double> values);
 
+/// By how much the median of as many other measurements may differ; 0 of a single one. Medians that are further apart
+/// than both of these together differ, at 95% (McGill, Tukey and Larsen, Variations of Box Plots, 1978).
+double uncertaintyOfMedian(std::vector<double> values);
+
 /// Replaces peaks, memory bandwidth, launch time and efficiencies of `device`, which is a GPU if it has no threads:
 ///   peaks             what the best products of each type reach
 ///   memory bandwidth  what the best kernels reach that move more than caches hold (16 MB; of GPUs 256); where there

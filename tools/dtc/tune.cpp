@@ -41,6 +41,7 @@ struct Variant {
   std::string losses;
 
   double measured() const { return timing::median(steps); }
+  double uncertainty() const { return timing::uncertaintyOfMedian(steps); }
 };
 
 std::vector<Variant> makeVariants(const TuneOptions &options, const TemporaryFolder &folder) {
@@ -104,10 +105,15 @@ void requireEqualLosses(const std::vector<Variant> &variants) {
 }
 
 void print(const std::vector<Variant> &variants, const Variant &best) {
-  say("{:>12}{:>12}\n", "foretold", "measured");
+  say("{:>12}{:>12}{:>12}\n", "foretold", "measured", "+-");
   for (const Variant &each : variants)
-    say("{:>12}{:>12}  {}{}\n", secondsText(each.predicted), secondsText(each.measured()), each.summary,
-        &each == &best ? "  <- the fastest" : "");
+    say("{:>12}{:>12}{:>12}  {}{}\n", secondsText(each.predicted), secondsText(each.measured()),
+        secondsText(each.uncertainty()), each.summary, &each == &best ? "  <- the fastest" : "");
+}
+
+/// Whether the steps that were measured cannot tell them apart.
+bool isAlike(const Variant &one, const Variant &other) {
+  return std::abs(one.measured() - other.measured()) <= one.uncertainty() + other.uncertainty();
 }
 
 /// By how much the variant that is foretold to be the fastest is slower than the one that is.
@@ -121,6 +127,7 @@ ordered_json toJson(const std::vector<Variant> &variants, const Variant &best) {
     candidates.push_back({{"choices", each.choices},
                           {"predicted", each.predicted},
                           {"measured", each.measured()},
+                          {"uncertainty", each.uncertainty()},
                           {"fastest", &each == &best}});
   return {{"candidates", candidates}, {"regret", regretOf(variants, best)}};
 }
@@ -153,6 +160,8 @@ void tune(const TuneOptions &options) {
   say("{}: {} a step, {:.1f}% less than the program as it is; compile with --choices {}\n", options.output,
       secondsText(best.measured()), 100 * (1 - best.measured() / variants.front().measured()),
       shellWord(options.output));
+  if (&best != &variants.front() && isAlike(best, variants.front()))
+    say("the program as it is may be as fast: its steps differ by more than the two do; more --rounds would show it\n");
 }
 
 void addLaunch(CLI::App &verb, TuneOptions &options) {

@@ -50,7 +50,7 @@ std::string summaryOf(const Choices &choices) {
   std::string text =
       fmt::format("gather_ahead {}, {} shared, {} moved", choices.gatherAhead, shared, choices.order.size());
   if (!choices.buckets.empty())
-    text += fmt::format(", {} kinds of buckets", choices.buckets.size());
+    text += fmt::format(", {} kind{} of buckets", choices.buckets.size(), choices.buckets.size() == 1 ? "" : "s");
   for (const std::vector<SplitRule> &rules : {choices.split, choices.splitGradients})
     for (const SplitRule &rule : rules)
       text += fmt::format(", {} in {} parts", rule.pattern, rule.parts);

@@ -26,6 +26,26 @@ KernelWork randomWork(std::mt19937 &random) {
   return {abi::Work::PRODUCT, abi::F32, 16 * n * std::sqrt(n), 12 * n};
 }
 
+TEST(UncertaintyOfMedian, TellsWhetherTwoMediansDiffer) {
+  EXPECT_EQ(uncertaintyOfMedian({3}), 0);
+  EXPECT_DOUBLE_EQ(uncertaintyOfMedian({5, 1, 3, 2}), 1.57 * (3 - 2) / 2);
+  std::mt19937 random(5);
+  auto foundToDiffer = [&](double by) { // of 1000 pairs of 18 steps each, one of them `by` standard deviations longer
+    int found = 0;
+    for (int pair = 0; pair < 1000; ++pair) {
+      std::vector<double> one(18), other(18);
+      for (size_t i = 0; i < one.size(); ++i) {
+        one[i] = std::normal_distribution<>(10, 1)(random);
+        other[i] = std::normal_distribution<>(10 + by, 1)(random);
+      }
+      found += std::abs(median(one) - median(other)) > uncertaintyOfMedian(one) + uncertaintyOfMedian(other);
+    }
+    return found;
+  };
+  EXPECT_LE(foundToDiffer(0), 60);
+  EXPECT_GE(foundToDiffer(2), 900);
+}
+
 TEST(FitDevice, ForetellsWhatItHasNotSeen) {
   std::mt19937 random(3);
   std::vector<Observation> observations;
