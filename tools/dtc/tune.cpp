@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 
 using namespace dtc;
@@ -161,7 +162,7 @@ void tune(const TuneOptions &options) {
       secondsText(best.measured()), 100 * (1 - best.measured() / variants.front().measured()),
       shellWord(options.output));
   if (&best != &variants.front() && isAlike(best, variants.front()))
-    say("the program as it is may be as fast: its steps differ by more than the two do; more --rounds would show it\n");
+    say("the program as it is may be as fast: the two differ by less than their steps do; more --rounds would tell\n");
 }
 
 void addLaunch(CLI::App &verb, TuneOptions &options) {
