@@ -45,7 +45,7 @@ struct SimulationPlan {
 
   const Step &step;
   const Layout &layout;
-  const Conditions &conditions;
+  const Conditions conditions;
   EqualRanks classes;
   std::vector<Encounter> encounters;
   struct OfClass {

@@ -104,7 +104,7 @@ struct SimulationPlan;
 /// The same, again and again: what does not change is worked out once.
 class Simulator {
 public:
-  /// All outlive it.
+  /// The step and the layout outlive it.
   Simulator(const Step &step, const Layout &layout, const Conditions &conditions = {});
   ~Simulator();
   Simulated run(Watcher *watcher = nullptr);
