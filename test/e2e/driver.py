@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 DTC = str(pathlib.Path(os.environ["DTC_BIN"]) / "dtc")
 SANITIZED = b"__asan_init" in pathlib.Path(DTC).read_bytes()
 SOURCE = pathlib.Path(os.environ["DTC_SOURCE"])
-TIMEOUT = 120  # seconds that no command may take
+TIMEOUT = 600 if SANITIZED else 120  # seconds that no command may take
 
 # A shell starts what runs in the background without the one, and nohup without the other; programs would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
