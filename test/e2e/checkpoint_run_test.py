@@ -41,8 +41,8 @@ class Checkpoints(DriverTest):
     #===------------------------------------------------------------------===#
 
     def run_and_kill(self, program, log, chance, most):
-        """Goes on with the run and kills a rank at a random moment, `most` seconds after its first step. Returns whether it came
-        to its end before."""
+        """Goes on with the run and kills a rank at a random moment, at most so many seconds after the first step. Returns
+        whether it came to its end before."""
         done = self.step_of("killed")
         resume = ["--resume", self.directory / "killed"] if done else []
         job = self.start("run", program, "--data", self.data, "--out", self.directory / "killed", "--threads", 1,
@@ -67,7 +67,7 @@ class Checkpoints(DriverTest):
         program = self.compile("program", "gpt-small", "--mesh", mesh, steps=steps, keep=3, **SETTINGS)
         begin = time.monotonic()
         whole = dict(self.train(program, self.data, "whole", "--set", "checkpoint_every=0"))
-        most = max(0.5, 12 * (time.monotonic() - begin) / steps) # a slow machine needs longer to write a checkpoint
+        most = max(0.5, 12 * (time.monotonic() - begin) / steps)  # a slow machine needs longer to write a checkpoint
         self.assertEqual(len(whole), steps)
         chance, resumed = random.Random(7), set()
         for number in range(kills):
