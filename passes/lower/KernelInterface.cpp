@@ -17,7 +17,7 @@ static bool readsWhole(Operation *user, Value input) {
 
 /// Whether `output` may be written over `input`: only the same elements of it are read, and none later.
 static bool mayOverwrite(const KernelPlan &plan, unsigned output, unsigned input) {
-  if (shapeOf(plan.inputs[input]) != shapeOf(plan.outputs[output]) ||
+  if (dt::shapeOf(plan.inputs[input]) != dt::shapeOf(plan.outputs[output]) ||
       dt::bytesOf(plan.inputs[input].getType()) != dt::bytesOf(plan.outputs[output].getType()) ||
       llvm::any_of(plan.inputs[input].getUsers(),
                    [&](Operation *user) { return readsWhole(user, plan.inputs[input]); }))

@@ -160,19 +160,20 @@ LogicalResult Planner::findDomain() {
   }
   if (values.empty())
     return fail("there is nothing to compute");
-  Value widest = *llvm::max_element(values, [](Value a, Value b) { return shapeOf(a).size() < shapeOf(b).size(); });
-  plan.domain = SmallVector<int64_t>(shapeOf(widest));
+  Value widest =
+      *llvm::max_element(values, [](Value a, Value b) { return dt::shapeOf(a).size() < dt::shapeOf(b).size(); });
+  plan.domain = SmallVector<int64_t>(dt::shapeOf(widest));
   if (plan.domain.size() > 16)
     return fail("tensors have more than 16 dimensions");
   for (Value value : values)
-    if (shapeOf(value).size() == plan.domain.size() && shapeOf(value) != ArrayRef(plan.domain))
+    if (dt::shapeOf(value).size() == plan.domain.size() && dt::shapeOf(value) != ArrayRef(plan.domain))
       return fail("tensors of the highest rank differ in shape");
   return success();
 }
 
 bool Planner::propagate(Operation *op) {
   auto spanOf = [&](Value value) -> std::optional<Span> {
-    if (shapeOf(value).size() == plan.domain.size())
+    if (dt::shapeOf(value).size() == plan.domain.size())
       return plan.fullSpan();
     auto it = spans.find(value);
     return it == spans.end() ? std::nullopt : std::optional<Span>(it->second);
@@ -187,7 +188,7 @@ bool Planner::propagate(Operation *op) {
   }
   std::optional<Span> span = spanOf(result);
   for (Value operand : domainOperands(op))
-    if (!span && shapeOf(operand).size() == shapeOf(result).size())
+    if (!span && dt::shapeOf(operand).size() == dt::shapeOf(result).size())
       span = spanOf(operand);
   if (!span)
     return false;
@@ -240,7 +241,7 @@ LogicalResult Planner::visit(Value value, Span span) {
   if (auto indexed = dyn_cast<dt::IndexedOpInterface>(op))
     strides.push_back(domainStrides(indexed, span, plan));
   if (auto reduce = dyn_cast<dt::ReductionOpInterface>(op)) {
-    if (shapeOf(op->getOperand(0)).size() != plan.domain.size())
+    if (dt::shapeOf(op->getOperand(0)).size() != plan.domain.size())
       return fail("a reduction is over less than the whole domain");
     if (span != spans[value])
       return fail("a reduction's result stands along dimensions other than its own");
