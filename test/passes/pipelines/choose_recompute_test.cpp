@@ -88,7 +88,8 @@ protected:
   std::string problemAt(uint64_t limit) {
     std::string problem;
     ScopedDiagnosticHandler handler(&planned.context, [&](Diagnostic &diagnostic) { problem = diagnostic.str(); });
-    EXPECT_EQ(failed(chooseRecompute(*planner, {}, limit, timingDevice)), !problem.empty());
+    bool isRefused = failed(chooseRecompute(*planner, {}, limit, timingDevice));
+    EXPECT_EQ(isRefused, !problem.empty());
     return problem;
   }
 
