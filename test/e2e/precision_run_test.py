@@ -72,7 +72,7 @@ class Precision(DriverTest):
         self.dtc("data", "pack", SOURCE / "LICENSE", *sorted((SOURCE / "docs").rglob("*.md")), "-o", text)
         self.data = text
         one_rank = {name: LAYOUTS[name] for name in ("f32", "bf16")}
-        steps = 20 if SANITIZED else 100  # of which each takes seconds there, and on slow machines most of one
+        steps = 20 if SANITIZED else 100  # a step takes seconds if sanitized, else up to one on a slow machine
         self.compare("gpt-small", one_rank, "--config", SOURCE / "examples/gpt-small/train.toml", steps=steps)
 
     def run_f16(self, out, *arguments):
