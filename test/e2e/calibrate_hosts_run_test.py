@@ -33,10 +33,11 @@ class CalibrateHosts(HostsTest):
         level = self.network("slow.textproto")
         self.assertIn("transport: TCP", level)
         self.assertAlmostEqual(float(re.search(r"bandwidth: (\S+)", level)[1]) / 50e6, 1, delta=0.1)
-        reduced = re.findall(r'"all_reduce"\s+ranks: 2\s+bytes: 16777216\s+seconds: (\S+)\s+processor_seconds: (\S+)', level)
-        [(seconds, processor)] = reduced
+        [(seconds, processor)] = re.findall(r'"all_reduce"\s+ranks: 2\s+bytes: 16777216\s+seconds: (\S+)'
+                                            r'(?:\s+processor_seconds: (\S+))?', level)
         self.assertAlmostEqual(float(seconds) / (16777216 / 50e6), 1, delta=0.1)  # what each sends, both ways at once
-        self.assertLess(float(processor), 0.5 * float(seconds))  # the rest is waiting for the link
+        # The rest is waiting for the link. None at all may be lost, and a zero is not written.
+        self.assertLess(float(processor or 0), 0.5 * float(seconds))
 
     def test_the_file_serves_to_simulate_programs_on_the_hosts(self):
         said = self.calibrate("cluster.textproto")
