@@ -5,7 +5,7 @@
 //   gemm_floor [f32|bf16] [ROWS...]     ROWS = batch * tokens of the step, e.g. 256 1024 (the default)
 //
 // bf16: operands of products, and results but gradients of weights, which are f32 as in a step that computes in bf16.
-#include "runtime/kernels/kernels.h"
+#include "runtime/kernels/cpu/kernels.h"
 
 #include <sys/mman.h>
 

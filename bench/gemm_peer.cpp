@@ -1,5 +1,5 @@
 // dtc_gemm by another library, so that gemm_floor measures it: oneDNN's sgemm (PEER_ONEDNN) or a BLAS.
-#include "runtime/kernels/kernels.h"
+#include "runtime/kernels/cpu/kernels.h"
 
 #ifdef PEER_ONEDNN
 #include <dnnl.h>

@@ -5,7 +5,7 @@
 //   gemv [ROWS]     ROWS of activations, 1 by default
 //
 // Lines of: type, product, microseconds, GB/s, GB/s of the probe. bench/gemv.py makes a table of them.
-#include "runtime/kernels/kernels.h"
+#include "runtime/kernels/cpu/kernels.h"
 
 #include <sys/mman.h>
 

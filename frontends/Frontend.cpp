@@ -5,7 +5,7 @@
 #include "frontends/huggingface/Huggingface.h"
 #include "frontends/text/Text.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <filesystem>
 

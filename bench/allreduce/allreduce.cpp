@@ -5,9 +5,9 @@
 // would carry in a ring. A time is the median over the rounds of the slowest rank's time. The probe copies between
 // buffers of 64 MiB in all ranks at once and counts bytes read plus bytes written by all.
 #include "bench/timing.h"
-#include "runtime/abi/error.h"
-#include "runtime/comm/reduce.h"
-#include "runtime/comm/shared_memory.h"
+#include "runtime/comm/local/reduce.h"
+#include "runtime/comm/local/shared_memory.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <cstdio>

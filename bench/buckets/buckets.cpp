@@ -6,10 +6,10 @@
 // Prints a line of a Markdown table for each size. A time is the median over the rounds of the slowest rank's.
 #include "bench/timing.h"
 #include "runtime/abi/commands.h"
-#include "runtime/abi/error.h"
 #include "runtime/comm/hosts/hosts.h"
 #include "runtime/job/member.h"
 #include "runtime/job/secret.h"
+#include "runtime/support/error.h"
 
 #include <cstdio>
 #include <cstdlib>

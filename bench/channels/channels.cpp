@@ -4,7 +4,7 @@
 // Prints a Markdown table. A time is the slowest rank's, from the first start to the last wait. Both ways are measured
 // alternately; the ratio is the median over the pairs of (one after the other / at once).
 #include "bench/timing.h"
-#include "runtime/comm/shared_memory.h"
+#include "runtime/comm/local/shared_memory.h"
 
 #include <algorithm>
 #include <cstdio>

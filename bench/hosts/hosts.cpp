@@ -9,9 +9,9 @@
 // all-reduce between these two must.
 #include "runtime/comm/hosts/hosts.h"
 #include "bench/timing.h"
-#include "runtime/abi/error.h"
 #include "runtime/job/member.h"
 #include "runtime/job/secret.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -7,7 +7,7 @@
 // ORDERS different ones. `gathers`: other gathers, so that *keep* and *how* are done once more.
 #include "frontends/Frontend.h"
 #include "mlir/IR/DialectRegistry.h"
-#include "passes/pipelines/Planner.h"
+#include "passes/pipelines/search/Planner.h"
 
 #include <algorithm>
 #include <cstdlib>

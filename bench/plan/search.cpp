@@ -7,7 +7,7 @@
 // over `plans` candidates, of which `fit` came to be simulated and fit.
 #include "frontends/Frontend.h"
 #include "mlir/IR/DialectRegistry.h"
-#include "passes/pipelines/SearchOrder.h"
+#include "passes/pipelines/search/SearchOrder.h"
 
 #include <cstdlib>
 #include <fmt/format.h>

@@ -6,12 +6,12 @@
 // however often its kernels read them. The share is the rate of these bytes over that of memcpy, timed before and
 // after. Prints a Markdown table: medians over the repetitions.
 #include "passes/differentiate/Passes.h"
-#include "passes/lower/Kernels.h"
 #include "passes/lower/cpu/NativeCode.h"
+#include "passes/lower/kernels/Kernels.h"
 #include "passes/pipelines/How.h"
 #include "runtime/abi/random.h"
 #include "runtime/device/arena.h"
-#include "runtime/program/kernel_library.h"
+#include "runtime/program/start/kernel_library.h"
 
 #include "dialect/IR/ElementTypes.h"
 

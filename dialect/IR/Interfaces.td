@@ -140,7 +140,7 @@ def DT_CostOpInterface : OpInterface<"CostOpInterface"> {
 def DT_LibraryOpInterface : OpInterface<"LibraryOpInterface"> {
   let cppNamespace = "::mlir::dt";
   let description = [{
-    Lowers to one call of a library kernel (runtime/kernels/kernels.h), possibly on strided views. See
+    Lowers to one call of a library kernel (runtime/kernels/cpu/kernels.h), possibly on strided views. See
     dialect/IR/Library.h.
   }];
   let methods = [
@@ -195,7 +195,7 @@ def DT_FusibleOpInterface : OpInterface<"FusibleOpInterface"> {
   let cppNamespace = "::mlir::dt";
   let description = [{
     May run in one kernel with its neighbours, and is cheap to do once more, as every ElementwiseOpInterface. What is
-    nothing more hands its operand on, or is a constant. See passes/lower/KernelPlan.h.
+    nothing more hands its operand on, or is a constant. See passes/lower/kernels/KernelPlan.h.
   }];
   let methods = [
     InterfaceMethod<"Whether this one may, with its types and attributes.", "bool", "canBeFused", (ins), "",

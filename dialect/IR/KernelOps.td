@@ -70,7 +70,7 @@ def DT_KernelOp : DT_BodyOp<"kernel"> {
   let summary = "Operations that are compiled together into one native function.";
   let description = [{
     The body is one block of dt operations over tensors: arguments are the inputs, `dt.yield` names the outputs. Its
-    text states the meaning of the generated code; passes/lower/KernelPlan.h says which bodies code can be generated
+    text states the meaning of the generated code; passes/lower/kernels/KernelPlan.h says which bodies code can be generated
     for and how the function is called.
 
     ```mlir

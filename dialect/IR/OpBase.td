@@ -8,7 +8,7 @@ include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
 // The element types of runtime/abi/element_type.h. i8 is only moved so far; kernels compute in f32, i32 and masks, and
-// lowering refuses other types (passes/lower/KernelPlan.h).
+// lowering refuses other types (passes/lower/kernels/KernelPlan.h).
 def DT_Tensor : StaticShapeTensorOf<[F32, BF16, F16, I32, I8, I1]>;
 def DT_NumberTensor : StaticShapeTensorOf<[F32, BF16, F16, I32, I1]>;
 def DT_FloatTensor : StaticShapeTensorOf<[F32, BF16, F16]>;

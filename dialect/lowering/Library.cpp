@@ -1,4 +1,4 @@
-// How operations call the library kernels of runtime/kernels/kernels.h: the scalars' order is documented there.
+// How operations call the library kernels of runtime/kernels/cpu/kernels.h: the scalars' order is documented there.
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Ops.h"
 #include "dialect/IR/Reductions.h"

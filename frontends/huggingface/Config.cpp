@@ -2,7 +2,7 @@
 #include "frontends/huggingface/Config.h"
 
 #include "frontends/huggingface/Families.h"
-#include "runtime/abi/suggest.h"
+#include "runtime/support/suggest.h"
 
 #include <cmath>
 #include <limits>

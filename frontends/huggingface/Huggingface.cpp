@@ -3,7 +3,7 @@
 
 #include "frontends/huggingface/Families.h"
 #include "frontends/huggingface/Weights.h"
-#include "runtime/abi/suggest.h"
+#include "runtime/support/suggest.h"
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
 // Choices from text, and back.
 #include "passes/choices/Choices.h"
 
-#include "runtime/abi/suggest.h"
-#include "runtime/abi/toml.h"
-#include "runtime/abi/toml_limits.h"
+#include "runtime/support/suggest.h"
+#include "runtime/support/toml.h"
+#include "runtime/support/toml_limits.h"
 #include "timing/timetables/generators.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -62,7 +62,7 @@ def GatherRows : Pass<"dt-gather-rows", "mlir::ModuleOp"> {
     It is done where a rank sends 1 MiB or more for a parameter in these ways and less than half of that for its rows, or as
     `rows` says of some parameters, a pattern over their names each (`wte.weight=gathered`, `=reduced`); the last that
     fits counts. What was decided where no rule fits is written down (`dt.rows`). How operations add, and what becomes of
-    their operands where the result is left in parts, their factors say; see passes/keep/LateRows.h and LookedUpRows.h. Of
+    their operands where the result is left in parts, their factors say; see passes/keep/rows/LateRows.h and LookedUpRows.h. Of
     a gradient the order of the sum changes, and with it its last bits. Requires: no dt.tag between the two.
   }];
   let options = [ListOption<"rows", "rows", "std::string", "PATTERN=gathered or PATTERN=reduced">];
@@ -161,7 +161,7 @@ def RecomputeLayers : Pass<"dt-recompute-layers", "mlir::func::FuncOp"> {
     - `full`: what enters the layer alone. Collectives and gathers are made again, too.
     - `every:K`: likewise of groups of K layers that follow one another in a stage of a pipeline.
     - `keep contract attn.c_attn + attention attn`: what enters the layer, and what these operations make, as
-      passes/keep/ValueNames.h calls them. Of what is computed where it is read, what it is made of stays.
+      passes/keep/recompute/ValueNames.h calls them. Of what is computed where it is read, what it is made of stays.
     - `offload`: all, as with `cheap`; dt-offload-layers has it wait in the host's memory.
 
     What a layer hands to others stays, as they begin with it. Before, with `h.*=full`:

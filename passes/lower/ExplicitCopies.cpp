@@ -1,7 +1,7 @@
 // Inserts copies where a value cannot be a view; see Passes.td.
-#include "passes/lower/Layouts.h"
 #include "passes/lower/Passes.h"
 #include "passes/lower/Targets.h"
+#include "passes/lower/kernels/Layouts.h"
 
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Names.h"

@@ -1,8 +1,8 @@
 // Takes what follows a product into its library call; see Passes.td for which and when.
 #include "passes/analysis/GatheredState.h"
-#include "passes/lower/KernelPlan.h"
 #include "passes/lower/Passes.h"
 #include "passes/lower/Targets.h"
+#include "passes/lower/kernels/KernelPlan.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"

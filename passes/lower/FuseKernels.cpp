@@ -2,10 +2,10 @@
 #include "dialect/IR/Locations.h"
 #include "dialect/IR/Marks.h"
 #include "passes/analysis/StoredValues.h"
-#include "passes/lower/ClusterMemo.h"
-#include "passes/lower/KernelPlan.h"
 #include "passes/lower/Passes.h"
 #include "passes/lower/Targets.h"
+#include "passes/lower/code/ClusterMemo.h"
+#include "passes/lower/kernels/KernelPlan.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"

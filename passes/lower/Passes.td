@@ -99,7 +99,7 @@ def EmitGpuKernels : Pass<"dt-emit-gpu-kernels", "mlir::ModuleOp"> {
   let description = [{
     After: beside each `dt.kernel @add_0`, a `gpu.func @add_0` in `gpu.module @kernels`; further functions of a kernel
     that needs several launches are `@add_0$1` and so on. What a GPU target compiles, before anything of one vendor's
-    (passes/lower/cuda/GpuFunction.h). Equal functions are there once. For tests.
+    (passes/lower/cuda/kernels/GpuFunction.h). Equal functions are there once. For tests.
   }];
   let dependentDialects = ["mlir::arith::ArithDialect", "mlir::gpu::GPUDialect", "mlir::LLVM::LLVMDialect",
                            "mlir::math::MathDialect", "mlir::memref::MemRefDialect", "mlir::scf::SCFDialect",

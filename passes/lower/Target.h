@@ -3,9 +3,9 @@
 // this interface (Targets.h finds it). To add a target, implement it and list it in Targets.cpp.
 #pragma once
 
-#include "passes/lower/KernelPlan.h"
-#include "passes/lower/LaunchShape.h"
 #include "passes/lower/TargetCode.h"
+#include "passes/lower/kernels/KernelPlan.h"
+#include "passes/lower/kernels/LaunchShape.h"
 
 #include "dialect/IR/Library.h"
 

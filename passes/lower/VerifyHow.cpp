@@ -1,6 +1,6 @@
 // dt-verify-how: what the phase after this one relies on; the numbers are those of the pass's description.
-#include "passes/lower/Layouts.h"
 #include "passes/lower/Passes.h"
+#include "passes/lower/kernels/Layouts.h"
 
 #include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"

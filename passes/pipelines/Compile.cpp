@@ -4,10 +4,10 @@
 #include "passes/pipelines/How.h"
 #include "passes/pipelines/Keep.h"
 #include "passes/pipelines/Phases.h"
-#include "passes/pipelines/Planner.h"
-#include "passes/pipelines/SearchOrder.h"
 #include "passes/pipelines/When.h"
-#include "passes/schedule/EmitManifest.h"
+#include "passes/pipelines/search/Planner.h"
+#include "passes/pipelines/search/SearchOrder.h"
+#include "passes/schedule/emit/EmitManifest.h"
 
 #include "dialect/IR/Names.h"
 #include "dialect/cost/Cost.h"

@@ -1,8 +1,8 @@
 // The phase "when", as prose.
 #include "passes/pipelines/When.h"
-#include "passes/schedule/BucketCollectives.h"
-#include "passes/schedule/OrderCommands.h"
 #include "passes/schedule/Passes.h"
+#include "passes/schedule/buckets/BucketCollectives.h"
+#include "passes/schedule/order/OrderCommands.h"
 
 using namespace mlir;
 using namespace dtc;

@@ -3,7 +3,7 @@
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassOptions.h"
-#include "passes/schedule/ChooseBuckets.h"
+#include "passes/schedule/buckets/ChooseBuckets.h"
 
 namespace dtc {
 

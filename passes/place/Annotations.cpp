@@ -1,10 +1,10 @@
 // Meshes and strategies from text.
 #include "passes/place/Annotations.h"
 #include "passes/place/Presets.h"
-#include "runtime/abi/error.h"
-#include "runtime/abi/mapped_file.h"
-#include "runtime/abi/toml.h"
-#include "runtime/abi/toml_limits.h"
+#include "runtime/support/error.h"
+#include "runtime/support/mapped_file.h"
+#include "runtime/support/toml.h"
+#include "runtime/support/toml_limits.h"
 #include "llvm/Support/FileSystem.h"
 
 #include <set>

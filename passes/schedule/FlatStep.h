@@ -5,7 +5,7 @@
 // Another order is a list of numbers. StepPlanner.h lays any of them out, and dt-plan-memory asks the same planner.
 #pragma once
 
-#include "passes/schedule/MemoryUse.h"
+#include "passes/schedule/memory/MemoryUse.h"
 #include "runtime/abi/manifest.pb.h"
 
 #include <array>

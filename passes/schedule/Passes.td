@@ -131,7 +131,7 @@ def BucketCollectives : Pass<"dt-bucket-collectives", "mlir::ModuleOp"> {
     kind, group and type may be parts of one start, a bucket (docs/command-list.md): no copies are made, and no bit changes.
     Each start of a bucket goes to where its last one stands, and the waits for them to where the first of these stands.
     Which go together is said by rules (docs/choices.md), or follows from a size in bytes or from costs
-    (passes/schedule/ChooseBuckets.h). A start that stands behind the first wait of others is never joined to them.
+    (passes/schedule/buckets/ChooseBuckets.h). A start that stands behind the first wait of others is never joined to them.
 
     Before:
     ```mlir
@@ -152,7 +152,7 @@ def BucketCollectives : Pass<"dt-bucket-collectives", "mlir::ModuleOp"> {
     %z = dt.launch @h(%x1)
     ```
     Starts that are still side by side when commands are written, and their waits, become one command each
-    (passes/schedule/JoinStarts.h): what runs between two that an order pulls apart makes two of them.
+    (passes/schedule/launches/JoinStarts.h): what runs between two that an order pulls apart makes two of them.
     Requires: futures. Ensures: the order of all other operations is kept.
   }];
   let options = [Option<"text", "rules", "std::string", "\"\"", "a text of choices, of which bucket and bucket_bytes count">];
@@ -241,7 +241,7 @@ def PlanMemory : Pass<"dt-plan-memory", "mlir::ModuleOp"> {
     Before: `%y = dt.launch @exp_0(%x) : (tensor<17xf32>) -> tensor<17xf32>`
     After: the same, in a function with
     `dt.offsets = {arguments = array<i64: 0>, results = array<i64: 128>, values = array<i64: 128>}`, in a module with
-    `dt.arena = {bytes = 2097280, shared = 2097152}` (passes/schedule/ArenaLayout.h).
+    `dt.arena = {bytes = 2097280, shared = 2097152}` (passes/schedule/memory/ArenaLayout.h).
     Tensors that functions hand to each other live for the whole run; others share memory where their lives do not meet.
     A larger arena than `limit` is an error that says what is alive at its peak.
     Requires: launches, library calls, views, collectives and waits, in their order.

@@ -1,9 +1,9 @@
 // Reads a step out of a module.
 #pragma once
 
-#include "passes/lower/Kernels.h"
-#include "passes/schedule/ArenaLayout.h"
+#include "passes/lower/kernels/Kernels.h"
 #include "passes/schedule/FlatStep.h"
+#include "passes/schedule/memory/ArenaLayout.h"
 
 namespace dtc {
 

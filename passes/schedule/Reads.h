@@ -1,8 +1,8 @@
 // When the values of a function are read and written.
 #pragma once
 
-#include "passes/lower/Kernels.h"
-#include "passes/lower/Layouts.h"
+#include "passes/lower/kernels/Kernels.h"
+#include "passes/lower/kernels/Layouts.h"
 
 namespace dtc {
 

@@ -9,8 +9,8 @@
 // (StoragePlan.h): commands keep their numbers in time, and what moves gets one between its new neighbours'.
 #pragma once
 
-#include "passes/schedule/Homes.h"
-#include "passes/schedule/StoragePlan.h"
+#include "passes/schedule/memory/Homes.h"
+#include "passes/schedule/memory/StoragePlan.h"
 
 #include <optional>
 

@@ -2,11 +2,11 @@
 // are worked out again from the operations, and held against the offsets that the module says; timetables are held
 // against the rules of programs.
 #include "passes/analysis/GatheredState.h"
-#include "passes/lower/Kernels.h"
 #include "passes/lower/Targets.h"
-#include "passes/schedule/ArenaLayout.h"
-#include "passes/schedule/CheckTimetables.h"
+#include "passes/lower/kernels/Kernels.h"
 #include "passes/schedule/Passes.h"
+#include "passes/schedule/memory/ArenaLayout.h"
+#include "passes/schedule/timetables/CheckTimetables.h"
 
 #include "dialect/IR/Names.h"
 

@@ -9,7 +9,7 @@
 // anywhere, the runtime included, is refused.
 #pragma once
 
-#include "runtime/abi/mapped_file.h"
+#include "runtime/support/mapped_file.h"
 
 #include <string>
 #include <string_view>

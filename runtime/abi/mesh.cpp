@@ -1,8 +1,8 @@
 #include "runtime/abi/mesh.h"
 
 #include "runtime/abi/commands.h"
-#include "runtime/abi/error.h"
 #include "runtime/abi/written.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <numeric>

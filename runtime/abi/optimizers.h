@@ -5,8 +5,8 @@
 // user has changed it; it counts for nothing but is shown.
 #pragma once
 
-#include "runtime/abi/interval.h"
 #include "runtime/abi/manifest.pb.h"
+#include "runtime/support/interval.h"
 
 #include <algorithm>
 #include <limits>

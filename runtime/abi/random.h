@@ -12,7 +12,7 @@
 namespace dtc::random {
 
 /// Of a number, or of each in a vector. Never a copy of its own: kernels are compiled for several processors, and the
-/// linker would keep one for all (runtime/kernels/simd.h).
+/// linker would keep one for all (runtime/kernels/cpu/simd.h).
 template <typename Bits> [[gnu::always_inline]] inline Bits mix(Bits x) {
   x ^= x >> 16;
   x *= 0x7feb352du;

@@ -22,7 +22,7 @@ struct Recompute {
   };
   Kind kind = Kind::Cheap;
   int64_t group = 1;                  ///< Full: so many layers together, of which the first one's input is kept
-  std::vector<std::string> kept = {}; ///< Named: values of the layer, as passes/keep/ValueNames.h calls them
+  std::vector<std::string> kept = {}; ///< Named: values of the layer, as passes/keep/recompute/ValueNames.h calls them
 
   bool operator==(const Recompute &) const = default;
 };

@@ -1,8 +1,8 @@
 // Who plays which role of a program.
 #pragma once
 
-#include "runtime/abi/error.h"
 #include "runtime/abi/manifest.pb.h"
+#include "runtime/support/error.h"
 
 #include <cstdint>
 #include <string>

@@ -1,8 +1,8 @@
 // The named sizes of a program's model.
 #pragma once
 
-#include "runtime/abi/error.h"
 #include "runtime/abi/manifest.pb.h"
+#include "runtime/support/error.h"
 
 #include <cstdint>
 #include <string>

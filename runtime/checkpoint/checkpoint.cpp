@@ -1,6 +1,5 @@
 #include "runtime/checkpoint/checkpoint.h"
 
-#include "runtime/abi/write_error.h"
 #include "runtime/checkpoint/checkpoint_texts.h"
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/checkpoint/find_checkpoints.h"
@@ -9,6 +8,7 @@
 #include "runtime/checkpoint/output_file.h"
 #include "runtime/checkpoint/readers.h"
 #include "runtime/comm/agree.h"
+#include "runtime/support/write_error.h"
 
 #include <algorithm>
 #include <filesystem>

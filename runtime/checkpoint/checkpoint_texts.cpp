@@ -1,7 +1,7 @@
 #include "runtime/checkpoint/checkpoint_texts.h"
 
 #include "runtime/abi/element_type.h"
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

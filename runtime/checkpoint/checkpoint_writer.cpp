@@ -1,13 +1,13 @@
 #include "runtime/checkpoint/checkpoint_writer.h"
 
 #include "runtime/abi/element_type.h"
-#include "runtime/abi/error.h"
-#include "runtime/abi/mapped_file.h"
-#include "runtime/abi/write_error.h"
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/checkpoint/find_checkpoints.h"
 #include "runtime/checkpoint/integrity.h"
 #include "runtime/checkpoint/output_file.h"
+#include "runtime/support/error.h"
+#include "runtime/support/mapped_file.h"
+#include "runtime/support/write_error.h"
 
 #include <algorithm>
 #include <fmt/format.h>

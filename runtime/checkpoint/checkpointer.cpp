@@ -1,7 +1,7 @@
 #include "runtime/checkpoint/checkpointer.h"
 
-#include "runtime/abi/error.h"
 #include "runtime/checkpoint/checkpoint_texts.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,7 +1,7 @@
 #include "runtime/checkpoint/checksums.h"
 
-#include "runtime/abi/error.h"
-#include "runtime/abi/mapped_file.h"
+#include "runtime/support/error.h"
+#include "runtime/support/mapped_file.h"
 
 #include <charconv>
 #include <fmt/format.h>

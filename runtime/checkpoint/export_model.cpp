@@ -1,9 +1,6 @@
 #include "runtime/checkpoint/export_model.h"
 
 #include "runtime/abi/element_type.h"
-#include "runtime/abi/error.h"
-#include "runtime/abi/mapped_file.h"
-#include "runtime/abi/write_error.h"
 #include "runtime/checkpoint/checkpoint_texts.h"
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/checkpoint/integrity.h"
@@ -11,7 +8,10 @@
 #include "runtime/checkpoint/model_files.h"
 #include "runtime/checkpoint/output_file.h"
 #include "runtime/checkpoint/shards.h"
-#include "runtime/comm/in_process.h"
+#include "runtime/comm/local/in_process.h"
+#include "runtime/support/error.h"
+#include "runtime/support/mapped_file.h"
+#include "runtime/support/write_error.h"
 
 #include <algorithm>
 #include <bit>

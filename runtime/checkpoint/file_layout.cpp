@@ -1,7 +1,7 @@
 #include "runtime/checkpoint/file_layout.h"
 
-#include "runtime/abi/error.h"
 #include "runtime/abi/tensors.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
 #include "runtime/checkpoint/find_checkpoints.h"
 
-#include "runtime/abi/error.h"
 #include "runtime/checkpoint/checkpoint_texts.h"
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/checkpoint/model_directory.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,10 +1,10 @@
 #include "runtime/checkpoint/integrity.h"
 
-#include "runtime/abi/error.h"
-#include "runtime/abi/mapped_file.h"
 #include "runtime/checkpoint/checkpoint_texts.h"
 #include "runtime/checkpoint/find_checkpoints.h"
 #include "runtime/comm/agree.h"
+#include "runtime/support/error.h"
+#include "runtime/support/mapped_file.h"
 
 #include <algorithm>
 #include <chrono>

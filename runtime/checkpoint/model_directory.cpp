@@ -1,9 +1,9 @@
 #include "runtime/checkpoint/model_directory.h"
 
-#include "runtime/abi/error.h"
-#include "runtime/abi/mapped_file.h"
-#include "runtime/abi/nesting.h"
-#include "runtime/abi/suggest.h"
+#include "runtime/support/error.h"
+#include "runtime/support/mapped_file.h"
+#include "runtime/support/nesting.h"
+#include "runtime/support/suggest.h"
 
 #include <algorithm>
 #include <array>

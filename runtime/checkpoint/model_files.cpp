@@ -1,8 +1,8 @@
 #include "runtime/checkpoint/model_files.h"
 
-#include "runtime/abi/error.h"
-#include "runtime/abi/escape.h"
-#include "runtime/abi/mapped_file.h"
+#include "runtime/support/error.h"
+#include "runtime/support/escape.h"
+#include "runtime/support/mapped_file.h"
 
 #include <fmt/format.h>
 

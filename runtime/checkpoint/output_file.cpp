@@ -1,6 +1,6 @@
 #include "runtime/checkpoint/output_file.h"
 
-#include "runtime/abi/write_error.h"
+#include "runtime/support/write_error.h"
 
 #include <cerrno>
 #include <cstring>

@@ -2,7 +2,7 @@
 
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/comm/agree.h"
-#include "runtime/comm/control_block.h"
+#include "runtime/liveness/control_block.h"
 
 #include <array>
 #include <fmt/format.h>

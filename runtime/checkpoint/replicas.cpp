@@ -1,8 +1,8 @@
 #include "runtime/checkpoint/replicas.h"
 
-#include "runtime/abi/error.h"
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/checkpoint/step_news.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,9 +1,9 @@
 #include "runtime/checkpoint/safetensors.h"
 
 #include "runtime/abi/element_type.h"
-#include "runtime/abi/error.h"
-#include "runtime/abi/nesting.h"
 #include "runtime/checkpoint/safetensors_header.h"
+#include "runtime/support/error.h"
+#include "runtime/support/nesting.h"
 
 #include <cstring>
 #include <filesystem>

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
-#include "runtime/abi/mapped_file.h"
+#include "runtime/support/mapped_file.h"
 
 #include <cstdint>
 #include <map>

@@ -1,7 +1,7 @@
 #include "runtime/checkpoint/safetensors_header.h"
 
 #include "runtime/abi/element_type.h"
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <cstring>

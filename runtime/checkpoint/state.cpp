@@ -2,12 +2,12 @@
 
 #include "runtime/abi/addresses.h"
 #include "runtime/abi/element_type.h"
-#include "runtime/abi/error.h"
 #include "runtime/abi/random.h"
 #include "runtime/abi/roles.h"
 #include "runtime/abi/tensors.h"
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/checkpoint/normal.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <atomic>

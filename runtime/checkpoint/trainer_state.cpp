@@ -1,8 +1,8 @@
 #include "runtime/checkpoint/trainer_state.h"
 
-#include "runtime/abi/error.h"
-#include "runtime/abi/mapped_file.h"
 #include "runtime/abi/optimizers.h"
+#include "runtime/support/error.h"
+#include "runtime/support/mapped_file.h"
 
 #include <charconv>
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #include "runtime/comm/agree.h"
 
-#include "runtime/abi/limits.h"
+#include "runtime/support/limits.h"
 
 #include <algorithm>
 #include <cstring>

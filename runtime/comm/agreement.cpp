@@ -1,9 +1,9 @@
 #include "runtime/comm/agreement.h"
 
 #include "runtime/abi/commands.h"
-#include "runtime/abi/error.h"
 #include "runtime/abi/volume.h"
-#include "runtime/comm/control_block.h"
+#include "runtime/liveness/control_block.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <initializer_list>

@@ -12,7 +12,7 @@
 
 #include "runtime/abi/manifest.pb.h"
 #include "runtime/abi/mesh.h"
-#include "runtime/comm/whereabouts.h"
+#include "runtime/liveness/whereabouts.h"
 
 #include <cstdint>
 #include <memory>

@@ -1,9 +1,9 @@
 #include "runtime/comm/link_probe.h"
 
 #include "runtime/abi/element_type.h"
-#include "runtime/abi/error.h"
 #include "runtime/abi/mesh.h"
-#include "runtime/abi/now.h"
+#include "runtime/support/error.h"
+#include "runtime/support/now.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,15 +2,15 @@
 #include "runtime/config/training_config.h"
 
 #include "runtime/abi/bucket_size.h"
-#include "runtime/abi/error.h"
-#include "runtime/abi/interval.h"
-#include "runtime/abi/mapped_file.h"
 #include "runtime/abi/optimizers.h"
 #include "runtime/abi/recompute.h"
-#include "runtime/abi/suggest.h"
-#include "runtime/abi/toml.h"
-#include "runtime/abi/toml_limits.h"
 #include "runtime/config/habits.h"
+#include "runtime/support/error.h"
+#include "runtime/support/interval.h"
+#include "runtime/support/mapped_file.h"
+#include "runtime/support/suggest.h"
+#include "runtime/support/toml.h"
+#include "runtime/support/toml_limits.h"
 
 #include <fmt/format.h>
 

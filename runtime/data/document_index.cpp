@@ -1,6 +1,6 @@
 #include "runtime/data/document_index.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <array>

@@ -14,7 +14,7 @@
 // as it lies, so sequences must lie one after the other in it.
 #pragma once
 
-#include "runtime/abi/mapped_file.h"
+#include "runtime/support/mapped_file.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include "runtime/data/sampler.h"
 
-#include "runtime/abi/error.h"
 #include "runtime/abi/random.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <fmt/format.h>

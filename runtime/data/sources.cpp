@@ -1,6 +1,6 @@
 #include "runtime/data/sources.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <cmath>
 #include <cstdlib>

@@ -11,8 +11,8 @@
 // token counts as a target and 0 where it does not.
 #pragma once
 
-#include "runtime/abi/mapped_file.h"
 #include "runtime/data/document_index.h"
+#include "runtime/support/mapped_file.h"
 
 #include <cstdint>
 #include <map>

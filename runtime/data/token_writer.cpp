@@ -1,7 +1,7 @@
 #include "runtime/data/token_writer.h"
 
-#include "runtime/abi/error.h"
 #include "runtime/data/llmc_header.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <array>

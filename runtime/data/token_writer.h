@@ -1,8 +1,8 @@
 // Writes token files, piece by piece: each appears whole or not at all.
 #pragma once
 
-#include "runtime/abi/atomic_file.h"
 #include "runtime/data/token_file.h"
+#include "runtime/support/atomic_file.h"
 
 #include <cstdint>
 #include <optional>

@@ -1,6 +1,6 @@
 #include "runtime/device/arena.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,7 +1,7 @@
 #include "runtime/device/cpu_device.h"
 
-#include "runtime/abi/error.h"
-#include "runtime/abi/limits.h"
+#include "runtime/support/error.h"
+#include "runtime/support/limits.h"
 
 #include <algorithm>
 #include <atomic>

@@ -7,8 +7,8 @@
 // have channels of their own: on each they are done one after the other, on different ones side by side.
 #pragma once
 
-#include "runtime/abi/error.h"
 #include "runtime/device/memory.h"
+#include "runtime/support/error.h"
 
 #include <chrono>
 #include <cstddef>

@@ -1,7 +1,7 @@
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
-#include "runtime/abi/error.h"
 #include "runtime/executor/decoded.h"
+#include "runtime/support/error.h"
 
 #include <bit>
 

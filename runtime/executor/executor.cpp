@@ -2,8 +2,6 @@
 
 #include "runtime/abi/addresses.h"
 #include "runtime/abi/element_type.h"
-#include "runtime/abi/error.h"
-#include "runtime/abi/now.h"
 #include "runtime/abi/resolve.h"
 #include "runtime/abi/roles.h"
 #include "runtime/abi/tensors.h"
@@ -11,6 +9,8 @@
 #include "runtime/abi/volume.h"
 #include "runtime/executor/decoded.h"
 #include "runtime/executor/validate.h"
+#include "runtime/support/error.h"
+#include "runtime/support/now.h"
 
 #include <algorithm>
 #include <bit>

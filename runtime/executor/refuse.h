@@ -1,7 +1,7 @@
 // How the validator refuses a program.
 #pragma once
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <string>
 

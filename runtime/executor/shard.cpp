@@ -1,7 +1,7 @@
 #include "runtime/executor/shard.h"
 
-#include "runtime/abi/error.h"
 #include "runtime/abi/roles.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 // A rank's membership in a job on several hosts, over TCP.
 #pragma once
 
-#include "runtime/comm/membership.h"
 #include "runtime/job/server.h"
+#include "runtime/meeting/membership.h"
 
 #include <memory>
 #include <string>

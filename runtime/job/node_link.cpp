@@ -1,7 +1,7 @@
 #include "runtime/job/node_link.h"
 
-#include "runtime/abi/error.h"
 #include "runtime/job/roster.h"
+#include "runtime/support/error.h"
 
 #include <fmt/format.h>
 #include <sys/utsname.h>

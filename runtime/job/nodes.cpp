@@ -1,7 +1,7 @@
 #include "runtime/job/nodes.h"
 
-#include "runtime/abi/error.h"
 #include "runtime/job/roster.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <chrono>

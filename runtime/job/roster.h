@@ -1,8 +1,8 @@
 // The ranks that have come to a server, and what may be said against them.
 #pragma once
 
-#include "runtime/comm/watch.h"
 #include "runtime/job/session.h"
+#include "runtime/liveness/watch.h"
 
 #include <optional>
 #include <string>

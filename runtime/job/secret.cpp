@@ -1,6 +1,6 @@
 #include "runtime/job/secret.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <cerrno>
 #include <cstring>
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/comm/descriptor.h"
+#include "runtime/meeting/descriptor.h"
 
 namespace dtc::job {
 

@@ -1,10 +1,10 @@
 #include "runtime/job/server.h"
 
-#include "runtime/abi/error.h"
-#include "runtime/comm/heart.h"
 #include "runtime/comm/link_text.h"
 #include "runtime/job/roster.h"
 #include "runtime/job/wake.h"
+#include "runtime/liveness/heart.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <atomic>

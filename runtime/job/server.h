@@ -6,10 +6,10 @@
 // several times a second that it lives and where it stands (watch.h).
 #pragma once
 
-#include "runtime/comm/control_block.h"
-#include "runtime/comm/whereabouts.h"
 #include "runtime/job/nodes.h"
 #include "runtime/job/session.h"
+#include "runtime/liveness/control_block.h"
+#include "runtime/liveness/whereabouts.h"
 
 #include <chrono>
 #include <functional>

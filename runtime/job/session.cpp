@@ -1,6 +1,6 @@
 #include "runtime/job/session.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,6 +1,6 @@
 #include "runtime/job/socket.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <arpa/inet.h>

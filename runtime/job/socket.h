@@ -2,7 +2,7 @@
 // errors are Error with a text for the user.
 #pragma once
 
-#include "runtime/comm/descriptor.h"
+#include "runtime/meeting/descriptor.h"
 
 #include <chrono>
 #include <string>

@@ -1,8 +1,8 @@
 // Wakes a thread that polls.
 #pragma once
 
-#include "runtime/abi/error.h"
-#include "runtime/comm/descriptor.h"
+#include "runtime/meeting/descriptor.h"
+#include "runtime/support/error.h"
 
 #include <cstdint>
 #include <sys/eventfd.h>

@@ -1,9 +1,9 @@
 #include "runtime/launch/cluster.h"
 
-#include "runtime/abi/error.h"
-#include "runtime/abi/log_line.h"
 #include "runtime/launch/follower.h"
 #include "runtime/launch/remote_launchers.h"
+#include "runtime/support/error.h"
+#include "runtime/support/log_line.h"
 
 #include <algorithm>
 #include <cstdlib>

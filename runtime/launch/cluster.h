@@ -5,9 +5,9 @@
 // first one is gone, the others kill their ranks; one of the others that is gone comes back for the next start.
 #pragma once
 
-#include "runtime/comm/heart.h"
 #include "runtime/job/server.h"
 #include "runtime/launch/supervisor.h"
+#include "runtime/liveness/heart.h"
 
 #include <functional>
 #include <string>

@@ -1,8 +1,8 @@
 #include "runtime/launch/follower.h"
 
-#include "runtime/abi/error.h"
-#include "runtime/abi/log_line.h"
 #include "runtime/job/node_link.h"
+#include "runtime/support/error.h"
+#include "runtime/support/log_line.h"
 
 #include <csignal>
 #include <fmt/format.h>

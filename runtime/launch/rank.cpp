@@ -1,7 +1,7 @@
 #include "runtime/launch/rank.h"
 
-#include "runtime/abi/error.h"
-#include "runtime/comm/job_file.h"
+#include "runtime/meeting/job_file.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <cctype>

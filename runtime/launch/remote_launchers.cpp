@@ -1,8 +1,8 @@
 #include "runtime/launch/remote_launchers.h"
 
-#include "runtime/abi/error.h"
-#include "runtime/abi/log_line.h"
-#include "runtime/comm/descriptor.h"
+#include "runtime/meeting/descriptor.h"
+#include "runtime/support/error.h"
+#include "runtime/support/log_line.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,11 +1,11 @@
 #include "runtime/launch/supervisor.h"
 
-#include "runtime/abi/error.h"
-#include "runtime/abi/limits.h"
-#include "runtime/abi/log_line.h"
-#include "runtime/comm/descriptor.h"
-#include "runtime/comm/flight_record.h"
-#include "runtime/comm/shared_memory.h"
+#include "runtime/comm/local/shared_memory.h"
+#include "runtime/liveness/flight_record.h"
+#include "runtime/meeting/descriptor.h"
+#include "runtime/support/error.h"
+#include "runtime/support/limits.h"
+#include "runtime/support/log_line.h"
 
 #include <algorithm>
 #include <cerrno>

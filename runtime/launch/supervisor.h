@@ -1,7 +1,7 @@
 // Starts the ranks of a job on this machine and looks after them: what `dtc run` does.
 #pragma once
 
-#include "runtime/comm/heart.h"
+#include "runtime/liveness/heart.h"
 
 #include <chrono>
 #include <cstdint>

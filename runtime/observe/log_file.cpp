@@ -1,6 +1,6 @@
 #include "runtime/observe/log_file.h"
 
-#include "runtime/abi/write_error.h"
+#include "runtime/support/write_error.h"
 
 #include <cstdlib>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 #include "runtime/observe/metrics.h"
 
-#include "runtime/abi/time_text.h"
+#include "runtime/support/time_text.h"
 
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>

@@ -1,7 +1,7 @@
 #include "runtime/observe/progress.h"
 
-#include "runtime/abi/escape.h"
-#include "runtime/abi/time_text.h"
+#include "runtime/support/escape.h"
+#include "runtime/support/time_text.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,14 +1,14 @@
 #include "runtime/observe/trace.h"
 
-#include "runtime/abi/atomic_file.h"
 #include "runtime/abi/commands.h"
 #include "runtime/abi/groups.h"
-#include "runtime/abi/mapped_file.h"
 #include "runtime/abi/marks.h"
 #include "runtime/abi/resolve.h"
 #include "runtime/abi/volume.h"
 #include "runtime/abi/written.h"
 #include "runtime/comm/agree.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/mapped_file.h"
 
 #include <algorithm>
 #include <fmt/format.h>

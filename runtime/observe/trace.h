@@ -4,10 +4,10 @@
 // from the first to the last.
 #pragma once
 
-#include "runtime/abi/atomic_file.h"
 #include "runtime/abi/manifest.pb.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/executor/observer.h"
+#include "runtime/support/atomic_file.h"
 
 #include <cstdint>
 #include <map>

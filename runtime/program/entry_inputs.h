@@ -4,8 +4,8 @@
 
 #include "runtime/abi/addresses.h"
 #include "runtime/executor/executor.h"
-#include "runtime/program/batch_inputs.h"
 #include "runtime/program/list_inputs.h"
+#include "runtime/program/train/batch_inputs.h"
 
 #include <cstdint>
 #include <map>

@@ -1,10 +1,10 @@
 #include "runtime/program/output_directory.h"
 
-#include "runtime/abi/write_error.h"
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/checkpoint/find_checkpoints.h"
 #include "runtime/checkpoint/output_file.h"
 #include "runtime/program/run_files.h"
+#include "runtime/support/write_error.h"
 
 #include <cerrno>
 #include <cstring>

@@ -1,8 +1,8 @@
 #include "runtime/program/run_description.h"
 
-#include "runtime/abi/atomic_file.h"
 #include "runtime/config/training_config.h"
 #include "runtime/program/run_files.h"
+#include "runtime/support/atomic_file.h"
 
 #include <filesystem>
 #include <fmt/format.h>

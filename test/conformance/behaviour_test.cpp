@@ -1,6 +1,6 @@
 // What a communicator promises besides the numbers: agreement checks, and peers that die, leave or give up.
-#include "runtime/abi/error.h"
-#include "runtime/comm/shared_memory.h"
+#include "runtime/comm/local/shared_memory.h"
+#include "runtime/support/error.h"
 #include "test/conformance/behaviour.h"
 
 #include <atomic>

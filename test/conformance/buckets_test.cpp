@@ -1,9 +1,9 @@
 // Collectives of several parts: each part gives the bits that it gives alone, whatever parts there are beside it.
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
-#include "runtime/abi/error.h"
 #include "runtime/abi/groups.h"
 #include "runtime/abi/mesh.h"
+#include "runtime/support/error.h"
 #include "test/conformance/behaviour.h"
 #include "test/conformance/gpu_rank.h"
 

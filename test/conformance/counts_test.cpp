@@ -2,7 +2,7 @@
 #include "test/conformance/behaviour.h"
 
 #include "runtime/abi/element_type.h"
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <cstring>
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 #include "test/conformance/fake_membership.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <arpa/inet.h>

@@ -2,7 +2,7 @@
 // find each other.
 #pragma once
 
-#include "runtime/comm/membership.h"
+#include "runtime/meeting/membership.h"
 
 #include <memory>
 #include <vector>

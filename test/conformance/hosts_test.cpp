@@ -2,8 +2,8 @@
 // everybody names the same, and connections that break do not hang anybody.
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
-#include "runtime/abi/error.h"
-#include "runtime/comm/in_process.h"
+#include "runtime/comm/local/in_process.h"
+#include "runtime/support/error.h"
 #include "test/conformance/behaviour.h"
 
 #include <bit>

@@ -1,6 +1,6 @@
 // Memory of the host as a program uses it: what a forward pass stashes leaves for it and comes back before the backward
 // pass, two places of the device's memory at a time, on every device.
-#include "runtime/comm/in_process.h"
+#include "runtime/comm/local/in_process.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/device/cuda/cuda_device.h"
 #include "runtime/executor/executor.h"

@@ -1,7 +1,7 @@
 // Ranks that meet under a name (srun, torchrun): what other users, dead jobs and full file systems do to it.
-#include "runtime/abi/error.h"
-#include "runtime/comm/job_file.h"
-#include "runtime/comm/shared_memory.h"
+#include "runtime/comm/local/shared_memory.h"
+#include "runtime/meeting/job_file.h"
+#include "runtime/support/error.h"
 #include "test/conformance/ranks.h"
 #include "test/runtime/temporary_directory.h"
 

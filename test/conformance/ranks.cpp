@@ -1,12 +1,12 @@
 #include "test/conformance/ranks.h"
 
-#include "runtime/abi/error.h"
-#include "runtime/comm/in_process.h"
-#include "runtime/comm/shared_memory.h"
+#include "runtime/comm/local/in_process.h"
+#include "runtime/comm/local/shared_memory.h"
 #include "runtime/comm/staged.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/job/member.h"
 #include "runtime/job/secret.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <atomic>

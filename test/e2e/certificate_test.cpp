@@ -4,9 +4,9 @@
 #include "test/timing/certify/adversary.h"
 #include "timing/certify/certify.h"
 
-#include "runtime/abi/error.h"
 #include "runtime/abi/judged.h"
 #include "runtime/abi/timetables.h"
+#include "runtime/support/error.h"
 
 #include <chrono>
 #include <gmock/gmock.h>

@@ -5,7 +5,7 @@
 #include "dialect/reference/Interpreter.h"
 #include "frontends/Frontend.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 #include "test/e2e/published_weights.h"
 
 #include <nlohmann/json.hpp>

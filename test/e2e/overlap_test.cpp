@@ -5,8 +5,8 @@
 #include "runtime/abi/tensors.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/executor/executor.h"
-#include "runtime/kernels/kernels.h"
-#include "runtime/program/kernel_library.h"
+#include "runtime/kernels/cpu/kernels.h"
+#include "runtime/program/start/kernel_library.h"
 #include "test/e2e/compiled_model.h"
 
 #include <algorithm>

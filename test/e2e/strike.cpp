@@ -3,10 +3,10 @@
 // are numbers of commands there. The rank is stopped when it is seen there, and killed when it is there still;
 // otherwise it goes on. Prints the place. Exits with 1 when the rank was not seen there within 30 s.
 #include "runtime/abi/container.h"
-#include "runtime/abi/error.h"
-#include "runtime/comm/control_block.h"
 #include "runtime/executor/executor.h"
 #include "runtime/executor/validate.h"
+#include "runtime/liveness/control_block.h"
+#include "runtime/support/error.h"
 
 #include <csignal>
 #include <cstring>

@@ -3,14 +3,14 @@
 
 #include "runtime/abi/roles.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/comm/in_process.h"
+#include "runtime/comm/local/in_process.h"
 #include "runtime/comm/staged.h"
 #include "runtime/data/token_writer.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/device/cuda/cuda_device.h"
-#include "runtime/kernels/kernels.h"
-#include "runtime/program/kernel_library.h"
-#include "runtime/program/step.h"
+#include "runtime/kernels/cpu/kernels.h"
+#include "runtime/program/start/kernel_library.h"
+#include "runtime/program/train/step.h"
 #include "test/e2e/compiled_model.h"
 
 #include <gtest/gtest.h>

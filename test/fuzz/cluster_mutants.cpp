@@ -1,5 +1,5 @@
 // Cluster files. Of those that are accepted, whatever costs are asked must be seconds.
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 #include "test/fuzz/harness.h"
 #include "test/fuzz/mutators.h"
 #include "timing/cost/cost.h"

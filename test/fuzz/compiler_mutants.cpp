@@ -2,7 +2,7 @@
 #include "frontends/Frontend.h"
 #include "mlir/IR/Diagnostics.h"
 #include "passes/place/Annotations.h"
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 #include "test/fuzz/harness.h"
 #include "test/fuzz/mutators.h"
 #include "test/runtime/temporary_directory.h"

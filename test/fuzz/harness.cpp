@@ -1,6 +1,6 @@
 #include "test/fuzz/harness.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <chrono>

@@ -3,7 +3,7 @@
 //   program_json read PROGRAM                 writes the manifest as JSON to the standard output
 //   program_json write PROGRAM MANIFEST OUT   writes PROGRAM with the manifest of the file MANIFEST to OUT
 #include "runtime/abi/container.h"
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include "test/fuzz/reflected_manifest.pb.h"
 

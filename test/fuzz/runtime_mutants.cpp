@@ -1,6 +1,5 @@
 // What the runtime reads: safetensors, token files, checkpoints, settings and programs. Knows nothing of MLIR.
 #include "runtime/abi/container.h"
-#include "runtime/abi/error.h"
 #include "runtime/abi/roles.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/safetensors.h"
@@ -10,7 +9,8 @@
 #include "runtime/device/cpu_device.h"
 #include "runtime/executor/executor.h"
 #include "runtime/executor/validate.h"
-#include "runtime/program/step.h"
+#include "runtime/program/train/step.h"
+#include "runtime/support/error.h"
 #include "test/fuzz/harness.h"
 #include "test/fuzz/mutators.h"
 #include "test/runtime/program/toy_model.h"

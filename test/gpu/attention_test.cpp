@@ -1,9 +1,9 @@
 // Attention for GPUs against the interpreter in f64 and the processor's kernels: random sizes that divide by nothing,
 // strides, places, positions and masks, in each type.
-#include "passes/lower/cuda/GpuAttention.h"
 #include "passes/lower/cuda/GpuModule.h"
+#include "passes/lower/cuda/library/GpuAttention.h"
 #include "runtime/abi/element_type.h"
-#include "runtime/kernels/kernels.h"
+#include "runtime/kernels/cpu/kernels.h"
 #include "test/gpu/lowering.h"
 #include "test/gpu/machine.h"
 #include "tools/verify/LibraryKernels.h"

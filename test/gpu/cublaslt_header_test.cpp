@@ -1,5 +1,5 @@
-// What runtime/device/cuda/cublaslt.h declares is what cuBLASLt's own header does. Built where that is.
-#include "runtime/device/cuda/cublaslt.h"
+// What runtime/kernels/cuda/cublaslt.h declares is what cuBLASLt's own header does. Built where that is.
+#include "runtime/kernels/cuda/cublaslt.h"
 
 #include "test/gpu/alike.h"
 

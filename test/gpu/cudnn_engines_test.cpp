@@ -1,9 +1,9 @@
 // The graphs of attention before cuDNN itself, where it is installed: what it would run on GPUs that are not here, and
 // how much workspace that needs. Nothing is run. Built where there is a cuDNN.
-#include "passes/lower/cuda/GpuAttention.h"
-#include "runtime/abi/error.h"
+#include "passes/lower/cuda/library/GpuAttention.h"
 #include "runtime/abi/kernel.h"
-#include "runtime/device/cuda/attention.h"
+#include "runtime/kernels/cuda/attention.h"
+#include "runtime/support/error.h"
 
 #include <bit>
 #include <dlfcn.h>

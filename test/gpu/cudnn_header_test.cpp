@@ -1,5 +1,5 @@
-// What runtime/device/cuda/cudnn.h declares is what cuDNN's own header does. Built where that is.
-#include "runtime/device/cuda/cudnn.h"
+// What runtime/kernels/cuda/cudnn.h declares is what cuDNN's own header does. Built where that is.
+#include "runtime/kernels/cuda/cudnn.h"
 
 #include "test/gpu/alike.h"
 

@@ -1,5 +1,5 @@
 // What goes wrong on a GPU while it works: where it is told, and what of.
-#include "runtime/comm/in_process.h"
+#include "runtime/comm/local/in_process.h"
 #include "runtime/executor/executor.h"
 #include "test/gpu/device.h"
 #include "test/gpu/variable.h"

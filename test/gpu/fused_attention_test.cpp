@@ -1,11 +1,11 @@
 // Attention by cuDNN, by a stand-in for it, against the processor's: random sizes, layouts and places; and what is not
 // cuDNN's.
-#include "runtime/device/cuda/attention.h"
+#include "runtime/kernels/cuda/attention.h"
 
 #include "runtime/abi/element_type.h"
-#include "runtime/abi/error.h"
 #include "runtime/abi/fused_gradient.h"
-#include "runtime/kernels/kernels.h"
+#include "runtime/kernels/cpu/kernels.h"
+#include "runtime/support/error.h"
 #include "test/gpu/variable.h"
 
 #include <bit>

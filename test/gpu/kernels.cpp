@@ -2,10 +2,10 @@
 
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Names.h"
-#include "passes/lower/KernelPlan.h"
 #include "passes/lower/Targets.h"
 #include "passes/lower/cuda/GpuModule.h"
-#include "passes/lower/cuda/GpuShape.h"
+#include "passes/lower/cuda/kernels/GpuShape.h"
+#include "passes/lower/kernels/KernelPlan.h"
 #include "tools/verify/PoisonedMemory.h"
 
 #include <gtest/gtest.h>

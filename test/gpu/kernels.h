@@ -6,7 +6,7 @@
 #include "tools/verify/KernelRun.h"
 
 #include "dialect/IR/Ops.h"
-#include "passes/lower/KernelInterface.h"
+#include "passes/lower/kernels/KernelInterface.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"

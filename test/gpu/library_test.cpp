@@ -1,10 +1,10 @@
 // The GPU library against the processor's, bit by bit: random sizes, strides and places, every width of elements.
-#include "passes/lower/cuda/GpuCopy.h"
-#include "passes/lower/cuda/GpuLibrary.h"
 #include "passes/lower/cuda/GpuModule.h"
+#include "passes/lower/cuda/library/GpuCopy.h"
+#include "passes/lower/cuda/library/GpuLibrary.h"
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/epilogue.h"
-#include "runtime/kernels/kernels.h"
+#include "runtime/kernels/cpu/kernels.h"
 #include "test/gpu/lowering.h"
 
 #include "mlir/IR/BuiltinOps.h"

@@ -1,7 +1,7 @@
 #include "test/gpu/lowering.h"
 
-#include "passes/lower/LlvmDialect.h"
-#include "passes/lower/MathExpansion.h"
+#include "passes/lower/code/LlvmDialect.h"
+#include "passes/lower/code/MathExpansion.h"
 #include "passes/lower/cuda/GpuModule.h"
 
 #include "mlir/Dialect/Arith/Transforms/Passes.h"

@@ -1,10 +1,10 @@
 // Products for GPUs, by a stand-in for cuBLASLt, against the processor's: random sizes, layouts, batches and places.
-#include "runtime/device/cuda/products.h"
+#include "runtime/kernels/cuda/products.h"
 
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/epilogue.h"
-#include "runtime/abi/error.h"
-#include "runtime/kernels/kernels.h"
+#include "runtime/kernels/cpu/kernels.h"
+#include "runtime/support/error.h"
 
 #include <bit>
 #include <cmath>

@@ -1,10 +1,10 @@
 // Random kernels of every kind on the stand-in for a GPU (machine.h): shapes with every kind of tail, in place and not,
 // blocks and threads in either order, random sites. What each stores must be what it means, see
 // tools/verify/KernelRun.h.
-#include "passes/lower/KernelPlan.h"
 #include "passes/lower/cuda/GpuModule.h"
-#include "passes/lower/cuda/GpuShape.h"
 #include "passes/lower/cuda/Ptx.h"
+#include "passes/lower/cuda/kernels/GpuShape.h"
+#include "passes/lower/kernels/KernelPlan.h"
 #include "test/gpu/kernels.h"
 #include "test/tools/verify/random_kernels.h"
 

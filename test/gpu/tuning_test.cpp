@@ -2,8 +2,8 @@
 // last algorithm is the fastest.
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/epilogue.h"
-#include "runtime/device/cuda/choices.h"
 #include "runtime/device/cuda/cuda_device.h"
+#include "runtime/kernels/cuda/choices.h"
 #include "test/gpu/stand_in/stand_in.h"
 #include "test/runtime/temporary_directory.h"
 

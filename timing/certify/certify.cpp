@@ -1,8 +1,8 @@
 #include "timing/certify/certify.h"
 
-#include "runtime/abi/error.h"
 #include "runtime/abi/judged.h"
 #include "runtime/abi/timetables.h"
+#include "runtime/support/error.h"
 #include "timing/certify/execution.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 #include "timing/certify/standstill.h"
 
 #include <algorithm>

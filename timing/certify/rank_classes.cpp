@@ -1,10 +1,10 @@
 #include "timing/certify/rank_classes.h"
 
 #include "runtime/abi/commands.h"
-#include "runtime/abi/error.h"
 #include "runtime/abi/roles.h"
 #include "runtime/abi/timetables.h"
 #include "runtime/abi/written.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <fmt/format.h>

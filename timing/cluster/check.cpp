@@ -3,7 +3,7 @@
 
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/marks.h"
-#include "runtime/abi/suggest.h"
+#include "runtime/support/suggest.h"
 #include "timing/cluster/extents.h"
 
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "timing/cluster/cluster.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <fmt/format.h>

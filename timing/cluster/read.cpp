@@ -1,8 +1,8 @@
 #include "timing/cluster/cluster.h"
 
-#include "runtime/abi/error.h"
-#include "runtime/abi/mapped_file.h"
-#include "runtime/abi/suggest.h"
+#include "runtime/support/error.h"
+#include "runtime/support/mapped_file.h"
+#include "runtime/support/suggest.h"
 
 #include <fmt/format.h>
 #include <google/protobuf/descriptor.h>

@@ -3,8 +3,8 @@
 
 #include "timing/events/plan.h"
 
-#include "runtime/abi/error.h"
 #include "runtime/abi/groups.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <deque>

@@ -2,7 +2,7 @@
 // and only we move colours: on a terminal that has them, and not when NO_COLOR is set (no-color.org).
 #pragma once
 
-#include "runtime/abi/log_line.h"
+#include "runtime/support/log_line.h"
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
 #include "tools/dtc/CommandLine.h"
 
-#include "runtime/abi/error.h"
-#include "runtime/abi/limits.h"
-#include "runtime/abi/standard_files.h"
-#include "runtime/program/command_line.h"
+#include "runtime/program/start/command_line.h"
+#include "runtime/support/error.h"
+#include "runtime/support/limits.h"
+#include "runtime/support/standard_files.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/OtherVerbs.h"
 

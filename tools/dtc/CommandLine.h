@@ -1,7 +1,7 @@
 // The frame of dtc's command line: errors, exit codes and suggestions are the same for all verbs.
 #pragma once
 
-#include "runtime/program/complete.h"
+#include "runtime/program/start/complete.h"
 
 #include <CLI/CLI.hpp>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "frontends/Frontend.h"
-#include "passes/pipelines/ChooseRecompute.h"
+#include "passes/pipelines/search/ChooseRecompute.h"
 
 #include "mlir/IR/Diagnostics.h"
 

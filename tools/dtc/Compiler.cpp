@@ -1,8 +1,8 @@
 #include "tools/dtc/Compiler.h"
 
-#include "runtime/abi/error.h"
-#include "runtime/abi/log_line.h"
-#include "runtime/program/complete.h"
+#include "runtime/program/start/complete.h"
+#include "runtime/support/error.h"
+#include "runtime/support/log_line.h"
 #include "tools/dtc/Process.h"
 
 #include <fmt/format.h>

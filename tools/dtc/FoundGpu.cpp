@@ -1,7 +1,7 @@
 #include "tools/dtc/FoundGpu.h"
 
-#include "runtime/abi/error.h"
 #include "runtime/device/cuda/gpu.h"
+#include "runtime/support/error.h"
 #include "tools/dtc/Targets.h"
 
 #include <fmt/format.h>

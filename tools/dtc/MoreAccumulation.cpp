@@ -1,8 +1,8 @@
 // dtc-compile accumulation: which number of micro-batches would make ranks wait less. dtc explain --order asks it.
 #include "tools/dtc/MoreAccumulation.h"
 
-#include "runtime/abi/error.h"
 #include "runtime/abi/timetables.h"
+#include "runtime/support/error.h"
 #include "tools/dtc/CompileModel.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"

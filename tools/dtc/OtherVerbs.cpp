@@ -1,9 +1,9 @@
 #include "tools/dtc/OtherVerbs.h"
 
-#include "runtime/abi/error.h"
-#include "runtime/abi/escape.h"
 #include "runtime/config/habits.h"
-#include "runtime/program/other_options.h"
+#include "runtime/program/start/other_options.h"
+#include "runtime/support/error.h"
+#include "runtime/support/escape.h"
 
 #include <fmt/format.h>
 

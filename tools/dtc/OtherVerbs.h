@@ -2,7 +2,7 @@
 // expected.
 #pragma once
 
-#include "runtime/program/command_line.h"
+#include "runtime/program/start/command_line.h"
 
 #include <string>
 #include <vector>

@@ -47,7 +47,7 @@ private:
   std::vector<std::pair<uint64_t, uint64_t>> parts;
 };
 
-/// What one member of a group touches of another's arena, as runtime/comm/peer_memory.cpp does it.
+/// What one member of a group touches of another's arena, as runtime/comm/local/peer_memory.cpp does it.
 void addCollective(const Collective &collective, uint64_t self, uint64_t ranks, Touched &peer) {
   uint64_t width = abi::elementType(collective.type()).bytes, outer = collective.outer();
   uint64_t rows = width * collective.chunk(), logBytes = abi::elementType(abi::F32).bytes;

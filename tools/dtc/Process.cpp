@@ -1,6 +1,6 @@
 #include "tools/dtc/Process.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <cerrno>
 #include <csignal>

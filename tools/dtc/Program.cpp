@@ -7,7 +7,7 @@
 #include "runtime/abi/resolve.h"
 #include "runtime/abi/timetables.h"
 #include "runtime/executor/validate.h"
-#include "runtime/program/command_line.h"
+#include "runtime/program/start/command_line.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

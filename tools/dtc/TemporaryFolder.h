@@ -1,7 +1,7 @@
 // A folder for what a verb makes on its way.
 #pragma once
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <cerrno>
 #include <cstdlib>

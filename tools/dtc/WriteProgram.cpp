@@ -1,7 +1,7 @@
 #include "tools/dtc/WriteProgram.h"
 
 #include "runtime/abi/container.h"
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <filesystem>
 #include <fmt/format.h>

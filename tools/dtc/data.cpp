@@ -1,11 +1,11 @@
 // dtc data: token files.
 #include "runtime/data/text.h"
 #include "runtime/data/token_file.h"
-#include "runtime/program/command_line.h"
+#include "runtime/program/start/command_line.h"
 #include "tools/dtc/Colour.h"
-#include "tools/dtc/Pack.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
+#include "tools/dtc/text/Pack.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,8 +1,8 @@
 // dtc export: a model directory for other tools, made of a checkpoint.
 #include "runtime/abi/element_type.h"
-#include "runtime/abi/log_line.h"
 #include "runtime/checkpoint/export_model.h"
-#include "runtime/program/command_line.h"
+#include "runtime/program/start/command_line.h"
+#include "runtime/support/log_line.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"

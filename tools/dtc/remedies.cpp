@@ -1,8 +1,8 @@
 // dtc-compile remedies: which annotations would remove a program's collectives, and at what cost. dtc explain asks it.
 // Each annotation that the collectives propose is tried: the program's model is compiled with it, and it is no remedy
 // unless the collective is gone, a rank sends less in a step, and works hardly more.
-#include "runtime/abi/error.h"
 #include "runtime/abi/resolve.h"
+#include "runtime/support/error.h"
 #include "tools/dtc/CompileModel.h"
 #include "tools/dtc/Layers.h"
 #include "tools/dtc/Program.h"

@@ -1,17 +1,17 @@
 // dtc sample: what a model goes on with after a prompt.
-#include "runtime/abi/error.h"
 #include "runtime/abi/mesh.h"
-#include "runtime/abi/standard_files.h"
 #include "runtime/abi/symbols.h"
 #include "runtime/checkpoint/find_checkpoints.h"
-#include "runtime/program/command_line.h"
+#include "runtime/program/start/command_line.h"
+#include "runtime/support/error.h"
+#include "runtime/support/standard_files.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/OtherVerbs.h"
 #include "tools/dtc/Process.h"
 #include "tools/dtc/Program.h"
-#include "tools/dtc/SampleText.h"
 #include "tools/dtc/TemporaryFolder.h"
 #include "tools/dtc/Verbs.h"
+#include "tools/dtc/text/SampleText.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

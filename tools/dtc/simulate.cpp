@@ -1,9 +1,9 @@
 // dtc simulate: what a step will cost on a cluster, before anybody has one.
-#include "runtime/abi/error.h"
-#include "runtime/abi/mapped_file.h"
 #include "runtime/abi/timetables.h"
-#include "runtime/program/command_line.h"
 #include "runtime/program/run_files.h"
+#include "runtime/program/start/command_line.h"
+#include "runtime/support/error.h"
+#include "runtime/support/mapped_file.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Compiler.h"
 #include "tools/dtc/Program.h"

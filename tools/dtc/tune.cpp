@@ -1,8 +1,8 @@
 // dtc tune: which order of a step, and which buckets, are the fastest on the machine itself.
-#include "runtime/abi/atomic_file.h"
-#include "runtime/abi/error.h"
-#include "runtime/abi/write_error.h"
-#include "runtime/program/command_line.h"
+#include "runtime/program/start/command_line.h"
+#include "runtime/support/atomic_file.h"
+#include "runtime/support/error.h"
+#include "runtime/support/write_error.h"
 #include "timing/cost/fit.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Compiler.h"

@@ -1,6 +1,6 @@
 // dtc-compile variants: a program's model with other orders of its step, or other buckets, each compiled. dtc tune asks
 // it.
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 #include "tools/dtc/CompileModel.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"

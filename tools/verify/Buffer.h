@@ -8,7 +8,7 @@
 #pragma once
 
 #include "runtime/abi/element_type.h"
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // What Form 5 becomes: a manifest's command lists.
 #pragma once
 
-#include "runtime/program/batch_inputs.h"
+#include "runtime/program/train/batch_inputs.h"
 #include "tools/verify/CommandInterpreter.h"
 #include "tools/verify/Subject.h"
 

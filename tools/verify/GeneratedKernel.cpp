@@ -4,9 +4,9 @@
 #include "dialect/reference/Interpreter.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
-#include "passes/lower/KernelInterface.h"
-#include "passes/lower/KernelPlan.h"
 #include "passes/lower/Targets.h"
+#include "passes/lower/kernels/KernelInterface.h"
+#include "passes/lower/kernels/KernelPlan.h"
 
 #include <limits>
 

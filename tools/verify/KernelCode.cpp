@@ -1,6 +1,6 @@
 #include "tools/verify/KernelCode.h"
 
-#include "passes/lower/KernelPlan.h"
+#include "passes/lower/kernels/KernelPlan.h"
 
 using namespace mlir::dt;
 

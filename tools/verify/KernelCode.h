@@ -6,7 +6,7 @@
 
 #include "dialect/IR/HostTensor.h"
 #include "dialect/IR/Ops.h"
-#include "passes/lower/LaunchShape.h"
+#include "passes/lower/kernels/LaunchShape.h"
 #include "tools/verify/KernelRun.h"
 
 #include <cstdint>

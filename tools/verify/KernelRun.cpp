@@ -1,7 +1,7 @@
 #include "tools/verify/KernelRun.h"
 
 #include "dialect/IR/ElementTypes.h"
-#include "passes/lower/KernelPlan.h"
+#include "passes/lower/kernels/KernelPlan.h"
 #include "runtime/abi/random.h"
 
 #include <cmath>

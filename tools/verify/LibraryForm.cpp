@@ -41,7 +41,7 @@ static int64_t noInteger(const LibraryCall &, size_t, int64_t, uint32_t) { retur
 // Products
 //===----------------------------------------------------------------------===//
 
-/// Tiles have up to 32 rows and 48 columns, blocks up to 1536 of the depth (runtime/kernels/gemm.cpp).
+/// Tiles have up to 32 rows and 48 columns, blocks up to 1536 of the depth (runtime/kernels/cpu/gemm.cpp).
 static void cutGemm(LibraryCall &call) {
   Scalars &s = call.scalars;
   shorten(s[0], 2), shorten(s[1], 32), shorten(s[2], 48), shorten(s[3], 1536);

@@ -1,5 +1,5 @@
 // What the scalars of a library kernel's launch say of its buffers, for those that call it: which elements it reads and
-// writes, what integers may stand there, and the same launch on smaller sizes. As runtime/kernels/kernels.h has it.
+// writes, what integers may stand there, and the same launch on smaller sizes. As runtime/kernels/cpu/kernels.h has it.
 #pragma once
 
 #include <cstdint>

@@ -123,7 +123,7 @@ template <class Number> static void gemm(const LibraryLaunchOf<Number> &launch) 
   }
 }
 
-/// A product with an epilogue, as runtime/device/cuda/products.h says.
+/// A product with an epilogue, as runtime/kernels/cuda/products.h says.
 static void product(const LibraryLaunch &launch) {
   requireScalars("dtc_product", launch, 17);
   GemmScalars scalars("dtc_product", launch);

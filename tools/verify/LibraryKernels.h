@@ -1,4 +1,4 @@
-// The library kernels of runtime/kernels/kernels.h once more, without any cleverness: in f64, or in estimates of how
+// The library kernels of runtime/kernels/cpu/kernels.h once more, without any cleverness: in f64, or in estimates of how
 // far code in f32 may be from that (Estimate.h). Buffers, scalars and grids are as that header says.
 #pragma once
 

@@ -2,7 +2,7 @@
 
 #include "dialect/IR/Names.h"
 #include "mlir/IR/Diagnostics.h"
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 using namespace mlir;
 using namespace mlir::dt;

@@ -1,6 +1,6 @@
 #include "tools/verify/Reservation.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,9 +1,9 @@
 #include "tools/verify/StepData.h"
 
 #include "dialect/IR/Names.h"
-#include "runtime/abi/error.h"
 #include "runtime/abi/optimizers.h"
 #include "runtime/abi/random.h"
+#include "runtime/support/error.h"
 
 #include <cmath>
 #include <functional>

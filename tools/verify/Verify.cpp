@@ -1,6 +1,6 @@
 #include "tools/verify/Verify.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 #include "tools/verify/CommandSubject.h"
 #include "tools/verify/FileLayout.h"
 

@@ -1,7 +1,7 @@
 // The loops of a kernel: rows, sweeps over the columns of a row, accumulators of reductions.
 #include "passes/lower/cpu/KernelEmitter.h"
 #include "dialect/IR/Reductions.h"
-#include "passes/lower/KernelValues.h"
+#include "passes/lower/kernels/KernelValues.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

@@ -1,7 +1,7 @@
 // The loops of a kernel.
 #pragma once
 
-#include "passes/lower/KernelPlan.h"
+#include "passes/lower/kernels/KernelPlan.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"

@@ -1,11 +1,11 @@
 // Kernels to native code: emission, sharing of equal functions, MLIR to LLVM, optimisation, object code, linking.
 #include "passes/lower/cpu/NativeCode.h"
-#include "passes/lower/EqualFunctions.h"
-#include "passes/lower/LlvmDialect.h"
-#include "passes/lower/MathExpansion.h"
-#include "passes/lower/Optimize.h"
+#include "passes/lower/code/LlvmDialect.h"
+#include "passes/lower/code/MathExpansion.h"
+#include "passes/lower/code/Optimize.h"
 #include "passes/lower/cpu/KernelEmitter.h"
 #include "passes/lower/cpu/Linker.h"
+#include "passes/lower/kernels/EqualFunctions.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"

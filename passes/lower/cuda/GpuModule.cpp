@@ -1,7 +1,7 @@
 // Emission of all kernels.
 #include "passes/lower/cuda/GpuModule.h"
-#include "passes/lower/EqualFunctions.h"
-#include "passes/lower/cuda/GpuEmitter.h"
+#include "passes/lower/cuda/kernels/GpuEmitter.h"
+#include "passes/lower/kernels/EqualFunctions.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"

@@ -1,7 +1,7 @@
 // GPU kernels to PTX.
 #include "passes/lower/cuda/Ptx.h"
-#include "passes/lower/MathExpansion.h"
-#include "passes/lower/Optimize.h"
+#include "passes/lower/code/MathExpansion.h"
+#include "passes/lower/code/Optimize.h"
 #include "passes/lower/cuda/GpuModule.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"

@@ -17,8 +17,8 @@
 #include "runtime/abi/element_type.h"
 #include "runtime/comm/hosts/parts.h"
 #include "runtime/comm/hosts/spanning_group.h"
-#include "runtime/comm/peer_memory.h"
-#include "runtime/comm/reduce.h"
+#include "runtime/comm/local/peer_memory.h"
+#include "runtime/comm/local/reduce.h"
 
 #include <algorithm>
 

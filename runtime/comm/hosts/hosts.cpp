@@ -1,9 +1,9 @@
 #include "runtime/comm/hosts/hosts.h"
 
-#include "runtime/abi/error.h"
-#include "runtime/abi/now.h"
 #include "runtime/abi/volume.h"
 #include "runtime/comm/agreement.h"
+#include "runtime/support/error.h"
+#include "runtime/support/now.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -11,10 +11,10 @@
 #pragma once
 
 #include "runtime/comm/hosts/spanning_group.h"
-#include "runtime/comm/membership.h"
-#include "runtime/comm/peer_memory.h"
-#include "runtime/comm/shared_memory.h"
+#include "runtime/comm/local/peer_memory.h"
+#include "runtime/comm/local/shared_memory.h"
 #include "runtime/device/stream.h"
+#include "runtime/meeting/membership.h"
 
 #include <array>
 #include <functional>

@@ -4,7 +4,7 @@
 // what counts is what leaves this rank, over whichever links.
 #include "runtime/comm/hosts/spanning_group.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <chrono>

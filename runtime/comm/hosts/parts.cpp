@@ -1,7 +1,7 @@
 #include "runtime/comm/hosts/parts.h"
 
 #include "runtime/abi/element_type.h"
-#include "runtime/comm/reduce.h"
+#include "runtime/comm/local/reduce.h"
 
 #include <algorithm>
 

@@ -2,12 +2,12 @@
 
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
-#include "runtime/abi/error.h"
 #include "runtime/comm/agreement.h"
 #include "runtime/comm/hosts/parts.h"
 #include "runtime/comm/link_text.h"
-#include "runtime/comm/peer_memory.h"
-#include "runtime/comm/reduce.h"
+#include "runtime/comm/local/peer_memory.h"
+#include "runtime/comm/local/reduce.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -25,7 +25,7 @@
 #include "runtime/abi/mesh.h"
 #include "runtime/comm/agreement.h"
 #include "runtime/comm/hosts/streams.h"
-#include "runtime/comm/weighted_rows.h"
+#include "runtime/comm/local/weighted_rows.h"
 
 #include <cstdint>
 #include <map>

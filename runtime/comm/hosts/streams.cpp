@@ -1,6 +1,6 @@
 #include "runtime/comm/hosts/streams.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <array>

@@ -11,10 +11,10 @@
 // for a failure of any rank, and looks after the ranks of its own host once in a while.
 #pragma once
 
-#include "runtime/comm/control_block.h"
-#include "runtime/comm/descriptor.h"
 #include "runtime/comm/hosts/run_hash.h"
-#include "runtime/comm/membership.h"
+#include "runtime/liveness/control_block.h"
+#include "runtime/meeting/descriptor.h"
+#include "runtime/meeting/membership.h"
 
 #include <algorithm>
 #include <chrono>

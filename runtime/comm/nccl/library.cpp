@@ -1,6 +1,6 @@
 #include "runtime/comm/nccl/library.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <cstdlib>
 #include <dlfcn.h>

@@ -2,8 +2,8 @@
 
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
-#include "runtime/abi/error.h"
 #include "runtime/abi/resolve.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,7 +1,7 @@
 #include "runtime/comm/nccl/own_gpus.h"
 
-#include "runtime/abi/error.h"
 #include "runtime/comm/agree.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,6 +1,6 @@
 #include "runtime/device/cuda/cuda_device.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -12,7 +12,7 @@ namespace dtc {
 
 using cuda::DevicePointer;
 
-/// Threads of a block of library kernels that are code of the program (passes/lower/cuda/GpuLibrary.h), and blocks for
+/// Threads of a block of library kernels that are code of the program (passes/lower/cuda/library/GpuLibrary.h), and blocks for
 /// each multiprocessor: as many as it holds at a time.
 static constexpr unsigned LibraryThreads = 256, LibraryBlocks = 8;
 

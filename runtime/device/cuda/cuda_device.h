@@ -2,13 +2,13 @@
 // and memory that the host reaches through pinned buffers alone.
 #pragma once
 
-#include "runtime/device/cuda/attention.h"
 #include "runtime/device/cuda/gpu.h"
-#include "runtime/device/cuda/library.h"
 #include "runtime/device/cuda/side_copies.h"
 #include "runtime/device/cuda/staging.h"
 #include "runtime/device/cuda/timeline.h"
 #include "runtime/device/device.h"
+#include "runtime/kernels/cuda/attention.h"
+#include "runtime/kernels/cuda/library.h"
 
 #include <deque>
 #include <memory>

@@ -1,6 +1,6 @@
 #include "runtime/device/cuda/driver.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <dlfcn.h>
 

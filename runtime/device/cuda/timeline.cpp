@@ -1,6 +1,6 @@
 #include "runtime/device/cuda/timeline.h"
 
-#include "runtime/abi/now.h"
+#include "runtime/support/now.h"
 
 namespace dtc::cuda {
 

@@ -3,7 +3,7 @@
 #include "test/e2e/mutation/mutations.h"
 #include "test/long_tests.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 namespace dtc::test {
 namespace {

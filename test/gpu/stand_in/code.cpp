@@ -1,6 +1,6 @@
 // The code of GPU kernels as the stand-in runs it, in place of PTX and cubins: linked into a compiler, this exchanges
 // passes/lower/cuda/GpuSections.cpp.
-#include "passes/lower/Optimize.h"
+#include "passes/lower/code/Optimize.h"
 #include "passes/lower/cpu/Linker.h"
 #include "passes/lower/cuda/GpuSections.h"
 #include "test/gpu/lowering.h"

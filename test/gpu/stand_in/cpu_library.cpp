@@ -1,6 +1,6 @@
 #include "test/gpu/stand_in/cpu_library.h"
 
-#include "runtime/kernels/kernels.h"
+#include "runtime/kernels/cpu/kernels.h"
 #include "test/gpu/stand_in/find.h"
 
 #include <deque>
@@ -12,7 +12,7 @@
 namespace dtc::test {
 namespace {
 
-/// A kernel, and its grid as it follows from its scalars (runtime/kernels/kernels.h).
+/// A kernel, and its grid as it follows from its scalars (runtime/kernels/cpu/kernels.h).
 struct CpuKernel {
   dtc_kernel_fn function;
   int64_t (*grid)(std::span<const int64_t> scalars);

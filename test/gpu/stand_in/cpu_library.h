@@ -1,7 +1,7 @@
 // Products and attention for the stand-in: the processor's kernels, on the bytes behind the device's addresses.
 #pragma once
 
-#include "runtime/device/cuda/library.h"
+#include "runtime/kernels/cuda/library.h"
 
 namespace dtc::test {
 

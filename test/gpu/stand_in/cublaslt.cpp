@@ -8,7 +8,7 @@
 //
 // DTC_STAND_IN_CUBLASLT in the environment: with "few" it has no epilogues, with "slow" products with one take longer
 // than any without.
-#include "runtime/device/cuda/cublaslt.h"
+#include "runtime/kernels/cuda/cublaslt.h"
 #include "runtime/abi/element_type.h"
 #include "test/gpu/stand_in/find.h"
 

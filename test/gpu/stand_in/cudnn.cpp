@@ -9,7 +9,7 @@
 //   refuses        heuristics name no engine
 //   fails          the good engine's plan cannot be launched
 //   version=91500  the version that it says it is
-#include "runtime/device/cuda/cudnn.h"
+#include "runtime/kernels/cuda/cudnn.h"
 #include "test/gpu/stand_in/cudnn_graph.h"
 #include "test/gpu/stand_in/find.h"
 

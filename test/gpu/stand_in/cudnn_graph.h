@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/abi/element_type.h"
-#include "runtime/device/cuda/cudnn.h"
+#include "runtime/kernels/cuda/cudnn.h"
 
 #include <array>
 #include <cstddef>

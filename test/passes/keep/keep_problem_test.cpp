@@ -1,5 +1,5 @@
 // What is kept of a layer, against all sets there are.
-#include "passes/keep/KeepProblem.h"
+#include "passes/keep/recompute/KeepProblem.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Cuts against all cuts there are.
-#include "passes/keep/MinimumCut.h"
+#include "passes/keep/recompute/MinimumCut.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include "test/passes/lower/support.h"
 
 #include "dialect/IR/Ops.h"
-#include "passes/lower/KernelPlan.h"
+#include "passes/lower/kernels/KernelPlan.h"
 
 #include <bit>
 #include <cmath>

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "dialect/reference/Interpreter.h"
-#include "passes/lower/KernelInterface.h"
 #include "passes/lower/cpu/NativeCode.h"
-#include "runtime/program/kernel_library.h"
+#include "passes/lower/kernels/KernelInterface.h"
+#include "runtime/program/start/kernel_library.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"

@@ -1,8 +1,8 @@
 // What a target owns, and how a module says which it is for.
-#include "passes/lower/KernelInterface.h"
 #include "passes/lower/Targets.h"
 #include "passes/lower/cpu/CpuTarget.h"
-#include "runtime/kernels/kernels.h"
+#include "passes/lower/kernels/KernelInterface.h"
+#include "runtime/kernels/cpu/kernels.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"

@@ -1,7 +1,7 @@
 // Which starts go together, on small lists of commands; and what that is worth where there are many small ones.
-#include "passes/schedule/Buckets.h"
-#include "passes/schedule/ChooseBuckets.h"
-#include "passes/schedule/JoinStarts.h"
+#include "passes/schedule/buckets/Buckets.h"
+#include "passes/schedule/buckets/ChooseBuckets.h"
+#include "passes/schedule/launches/JoinStarts.h"
 #include "runtime/abi/commands.h"
 #include "runtime/abi/written.h"
 #include "timing/cost/collectives.h"

@@ -1,6 +1,6 @@
 // What is chosen to be computed again: it fits, costs no more where there is more room, and is what was promised.
-#include "passes/pipelines/ChooseRecompute.h"
-#include "passes/pipelines/RecomputeWays.h"
+#include "passes/pipelines/search/ChooseRecompute.h"
+#include "passes/pipelines/search/RecomputeWays.h"
 
 #include "frontends/Frontend.h"
 #include "mlir/IR/DialectRegistry.h"

@@ -1,5 +1,5 @@
 // Mixes against all mixes there are.
-#include "passes/pipelines/Knapsack.h"
+#include "passes/pipelines/search/Knapsack.h"
 
 #include <gtest/gtest.h>
 

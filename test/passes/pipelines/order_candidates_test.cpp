@@ -1,5 +1,5 @@
 // What may hide a start, on small lists.
-#include "passes/schedule/OrderCandidates.h"
+#include "passes/schedule/order/OrderCandidates.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

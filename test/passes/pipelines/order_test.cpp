@@ -1,5 +1,5 @@
 // Rules on small lists of commands.
-#include "passes/schedule/Order.h"
+#include "passes/schedule/order/Order.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,12 +1,12 @@
 // What the planner says against what the compiler makes, to the byte: in the compiler's own order, and in others.
-#include "passes/pipelines/Planner.h"
+#include "passes/pipelines/search/Planner.h"
 
 #include "dialect/IR/Names.h"
 #include "mlir/Pass/PassManager.h"
-#include "passes/pipelines/PlannedStep.h"
-#include "passes/schedule/MemoryPlan.h"
+#include "passes/pipelines/search/PlannedStep.h"
 #include "passes/schedule/Passes.h"
 #include "passes/schedule/ReadStep.h"
+#include "passes/schedule/memory/MemoryPlan.h"
 #include "runtime/abi/random.h"
 #include "runtime/abi/timetables.h"
 #include "test/passes/pipelines/compilation.h"

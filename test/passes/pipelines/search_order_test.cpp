@@ -1,5 +1,5 @@
 // What a search finds is better, fits, and is what the program then does.
-#include "passes/pipelines/SearchOrder.h"
+#include "passes/pipelines/search/SearchOrder.h"
 #include "runtime/abi/timetables.h"
 #include "test/passes/pipelines/compilation.h"
 #include "timing/events/simulate.h"

@@ -1,6 +1,6 @@
 // Channels of groups: what waits for another stage stands before nothing of one's own.
-#include "passes/schedule/Channels.h"
-#include "passes/schedule/EmitCommands.h"
+#include "passes/schedule/emit/Channels.h"
+#include "passes/schedule/emit/EmitCommands.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Which launches become one command, and what that command says.
-#include "passes/schedule/EmitManifest.h"
+#include "passes/schedule/emit/EmitManifest.h"
 #include "test/passes/schedule/plan.h"
 
 #include "mlir/IR/OwningOpRef.h"

@@ -1,5 +1,5 @@
 // A small function written down as a manifest: what operations say arrives where the runtime reads it.
-#include "passes/schedule/EmitManifest.h"
+#include "passes/schedule/emit/EmitManifest.h"
 #include "runtime/abi/marks.h"
 #include "runtime/abi/timetables.h"
 #include "test/passes/schedule/plan.h"

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "mlir/Pass/PassManager.h"
-#include "passes/schedule/ArenaLayout.h"
 #include "passes/schedule/Passes.h"
+#include "passes/schedule/memory/ArenaLayout.h"
 
 namespace dtc::test {
 

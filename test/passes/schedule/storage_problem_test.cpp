@@ -1,5 +1,5 @@
 // Intervals that share memory, held against the rule's plain definition.
-#include "passes/schedule/StoragePlan.h"
+#include "passes/schedule/memory/StoragePlan.h"
 
 #include "runtime/abi/random.h"
 

@@ -1,6 +1,6 @@
 #include "runtime/abi/container.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <cstdlib>
 #include <filesystem>

@@ -1,6 +1,6 @@
 #include "runtime/abi/mesh.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

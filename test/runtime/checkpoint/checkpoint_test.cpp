@@ -2,10 +2,10 @@
 #include "runtime/checkpoint/find_checkpoints.h"
 #include "test/runtime/program/manifests.h"
 
-#include "runtime/abi/error.h"
 #include "runtime/abi/random.h"
 #include "runtime/checkpoint/normal.h"
-#include "runtime/comm/in_process.h"
+#include "runtime/comm/local/in_process.h"
+#include "runtime/support/error.h"
 #include "test/runtime/checkpoint/states.h"
 #include "test/runtime/temporary_directory.h"
 

@@ -2,11 +2,11 @@
 #include "runtime/checkpoint/integrity.h"
 #include "test/runtime/program/manifests.h"
 
-#include "runtime/abi/error.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/output_file.h"
-#include "runtime/comm/in_process.h"
+#include "runtime/comm/local/in_process.h"
 #include "runtime/device/cpu_device.h"
+#include "runtime/support/error.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <cmath>

@@ -1,9 +1,9 @@
 // Hosts that have files of their own: what ranks load from them is the same, or nothing begins.
 #include "runtime/checkpoint/readers.h"
 
-#include "runtime/abi/error.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/integrity.h"
+#include "runtime/support/error.h"
 #include "test/runtime/checkpoint/states.h"
 #include "test/runtime/temporary_directory.h"
 

@@ -1,9 +1,9 @@
 // A small state in several layouts, and ranks that hold it.
 #pragma once
 
-#include "runtime/abi/error.h"
 #include "runtime/checkpoint/state.h"
-#include "runtime/comm/in_process.h"
+#include "runtime/comm/local/in_process.h"
+#include "runtime/support/error.h"
 #include "test/runtime/device/far_device.h"
 #include "test/runtime/program/manifests.h"
 

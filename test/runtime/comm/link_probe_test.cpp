@@ -1,7 +1,7 @@
 #include "runtime/comm/link_probe.h"
 
-#include "runtime/abi/error.h"
-#include "runtime/comm/in_process.h"
+#include "runtime/comm/local/in_process.h"
+#include "runtime/support/error.h"
 
 #include <gtest/gtest.h>
 

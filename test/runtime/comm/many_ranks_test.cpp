@@ -1,6 +1,6 @@
 // What very many ranks of one host do must not take each of them a look at all others.
-#include "runtime/abi/error.h"
-#include "runtime/comm/control_block.h"
+#include "runtime/liveness/control_block.h"
+#include "runtime/support/error.h"
 
 #include <gmock/gmock.h>
 #include <numeric>

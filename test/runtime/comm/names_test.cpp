@@ -1,6 +1,6 @@
 // Ranks of one host of a larger job are called by their numbers in it.
-#include "runtime/abi/error.h"
-#include "runtime/comm/in_process.h"
+#include "runtime/comm/local/in_process.h"
+#include "runtime/support/error.h"
 #include "test/conformance/behaviour.h"
 
 #include <gmock/gmock.h>

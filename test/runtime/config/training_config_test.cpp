@@ -1,6 +1,6 @@
 // The training file is strict: every name and value is checked, and an error leads to the place and the right name.
-#include "runtime/abi/error.h"
 #include "runtime/config/training_config.h"
+#include "runtime/support/error.h"
 
 #include "runtime/abi/optimizers.h"
 

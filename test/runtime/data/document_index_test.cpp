@@ -1,8 +1,8 @@
 #include "runtime/data/document_index.h"
 
-#include "runtime/abi/error.h"
 #include "runtime/data/token_data.h"
 #include "runtime/data/token_writer.h"
+#include "runtime/support/error.h"
 #include "test/runtime/data/token_files.h"
 #include "test/runtime/temporary_directory.h"
 

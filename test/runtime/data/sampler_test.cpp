@@ -1,7 +1,7 @@
 #include "runtime/data/sampler.h"
 
-#include "runtime/abi/error.h"
 #include "runtime/data/token_writer.h"
+#include "runtime/support/error.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <algorithm>

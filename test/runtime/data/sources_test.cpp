@@ -1,9 +1,9 @@
 // Mixtures: what --data says, and what a sampler makes of it.
 #include "runtime/data/sources.h"
 
-#include "runtime/abi/error.h"
 #include "runtime/data/sampler.h"
 #include "runtime/data/token_writer.h"
+#include "runtime/support/error.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 #include "runtime/data/token_writer.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 #include "test/runtime/data/token_files.h"
 #include "test/runtime/temporary_directory.h"
 

@@ -1,8 +1,8 @@
 // What tests ask of token files.
 #pragma once
 
-#include "runtime/abi/error.h"
 #include "runtime/data/token_file.h"
+#include "runtime/support/error.h"
 
 #include <gtest/gtest.h>
 

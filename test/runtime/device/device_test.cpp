@@ -1,6 +1,6 @@
-#include "runtime/abi/error.h"
 #include "runtime/device/arena.h"
 #include "runtime/device/stream.h"
+#include "runtime/support/error.h"
 
 #include <atomic>
 #include <chrono>

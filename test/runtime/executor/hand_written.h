@@ -4,9 +4,9 @@
 #include "runtime/executor/executor.h"
 
 #include "runtime/abi/element_type.h"
-#include "runtime/abi/error.h"
-#include "runtime/comm/in_process.h"
+#include "runtime/comm/local/in_process.h"
 #include "runtime/device/cpu_device.h"
+#include "runtime/support/error.h"
 #include "test/runtime/device/far_device.h"
 #include "test/runtime/program/manifests.h"
 

@@ -3,7 +3,7 @@
 
 #include "runtime/executor/validate.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 #include "test/runtime/program/manifests.h"
 #include "test/runtime/program/toy_model.h"
 

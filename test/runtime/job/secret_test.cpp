@@ -1,6 +1,6 @@
 #include "runtime/job/secret.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <fstream>

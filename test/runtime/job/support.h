@@ -1,8 +1,8 @@
 // Connections of the machine to itself.
 #pragma once
 
-#include "runtime/abi/error.h"
 #include "runtime/job/session.h"
+#include "runtime/support/error.h"
 
 #include <chrono>
 #include <functional>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "runtime/abi/element_type.h"
-#include "runtime/kernels/kernels.h"
-#include "runtime/kernels/variants.h"
+#include "runtime/kernels/cpu/kernels.h"
+#include "runtime/kernels/cpu/variants.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
-#include "runtime/abi/error.h"
-#include "runtime/abi/log_line.h"
-#include "runtime/comm/shared_memory.h"
+#include "runtime/comm/local/shared_memory.h"
 #include "runtime/device/arena.h"
 #include "runtime/launch/rank.h"
 #include "runtime/launch/supervisor.h"
+#include "runtime/support/error.h"
+#include "runtime/support/log_line.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <chrono>

@@ -2,7 +2,7 @@
 // for a full one: a write fails at the same place.
 #include "runtime/observe/log_file.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 #include "test/runtime/failing_close.h"
 #include "test/runtime/temporary_directory.h"
 

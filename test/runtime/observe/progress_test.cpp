@@ -1,7 +1,7 @@
 #include "runtime/observe/progress.h"
 
-#include "runtime/abi/time_text.h"
 #include "runtime/observe/peak_flops.h"
+#include "runtime/support/time_text.h"
 
 #include <chrono>
 #include <cstdio>

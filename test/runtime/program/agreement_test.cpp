@@ -1,10 +1,10 @@
 #include "runtime/program/agreement.h"
 
-#include "runtime/abi/error.h"
 #include "runtime/checkpoint/checksums.h"
-#include "runtime/comm/in_process.h"
+#include "runtime/comm/local/in_process.h"
 #include "runtime/data/token_writer.h"
-#include "runtime/program/resume.h"
+#include "runtime/program/train/resume.h"
+#include "runtime/support/error.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <cstring>

@@ -1,6 +1,6 @@
-#include "runtime/program/batch_inputs.h"
+#include "runtime/program/train/batch_inputs.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 #include "test/runtime/program/toy_model.h"
 
 #include <gmock/gmock.h>

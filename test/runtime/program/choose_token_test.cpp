@@ -1,8 +1,8 @@
 // What tokens are drawn from beside transformers' logits warpers, as recorded in test/e2e/oracle/choices.json; and what
 // is drawn.
-#include "runtime/program/choose_token.h"
+#include "runtime/program/sample/choose_token.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <cmath>
 #include <fstream>

@@ -1,7 +1,7 @@
 // The lock of --out comes and goes with the run, and still belongs to one at a time.
 #include "runtime/program/output_directory.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <atomic>

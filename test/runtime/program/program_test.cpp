@@ -1,6 +1,6 @@
-#include "runtime/abi/error.h"
-#include "runtime/program/cpu_features.h"
-#include "runtime/program/kernel_library.h"
+#include "runtime/program/start/cpu_features.h"
+#include "runtime/program/start/kernel_library.h"
+#include "runtime/support/error.h"
 
 #include <fstream>
 #include <gmock/gmock.h>

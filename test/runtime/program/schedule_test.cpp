@@ -1,5 +1,5 @@
 // Each schedule against its formula, written out for a few steps by hand.
-#include "runtime/program/schedule.h"
+#include "runtime/program/train/schedule.h"
 
 #include <cmath>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
-#include "runtime/program/state_writers.h"
+#include "runtime/program/train/state_writers.h"
 
 #include "runtime/checkpoint/state.h"
-#include "runtime/comm/in_process.h"
+#include "runtime/comm/local/in_process.h"
 #include "runtime/data/token_writer.h"
 #include "runtime/device/cpu_device.h"
-#include "runtime/program/kernel_library.h"
-#include "runtime/program/step.h"
+#include "runtime/program/start/kernel_library.h"
+#include "runtime/program/train/step.h"
 #include "test/runtime/program/toy_model.h"
 #include "test/runtime/temporary_directory.h"
 

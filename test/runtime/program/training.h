@@ -3,10 +3,10 @@
 
 #include "runtime/abi/container.h"
 #include "runtime/abi/judged.h"
-#include "runtime/abi/log_line.h"
 #include "runtime/data/token_writer.h"
 #include "runtime/launch/supervisor.h"
 #include "runtime/program/agreement.h"
+#include "runtime/support/log_line.h"
 #include "test/runtime/program/toy_model.h"
 #include "test/runtime/temporary_directory.h"
 

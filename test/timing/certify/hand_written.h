@@ -10,7 +10,7 @@
 // separated by commas. Each name has a token of its own.
 #pragma once
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 #include "test/runtime/program/manifests.h"
 #include "timing/certify/certify.h"
 

@@ -1,5 +1,5 @@
 // Every figure that a cluster file may have wrong, and what is said of it.
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 #include "test/timing/cluster/text.h"
 #include "timing/cluster/cluster.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 #include "test/timing/cluster/text.h"
 #include "timing/cluster/cluster.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 #include "timing/cluster/cluster.h"
 
 #include <gmock/gmock.h>

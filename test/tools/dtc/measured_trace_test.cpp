@@ -1,6 +1,6 @@
 #include "tools/dtc/forecast/MeasuredTrace.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <gtest/gtest.h>

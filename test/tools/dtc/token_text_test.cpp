@@ -1,8 +1,8 @@
 // Text that is printed while its tokens come is the whole text, with the small tokenizers of
 // test/e2e/oracle/tokenizers.
-#include "tools/dtc/TokenText.h"
+#include "tools/dtc/text/TokenText.h"
 
-#include "runtime/abi/error.h"
+#include "runtime/support/error.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

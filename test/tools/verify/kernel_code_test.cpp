@@ -2,9 +2,9 @@
 // not, their grids cut in one to four parts, for each level of processor that this machine can run.
 #include "tools/verify/KernelCode.h"
 
-#include "passes/lower/KernelPlan.h"
 #include "passes/lower/Targets.h"
-#include "runtime/program/cpu_features.h"
+#include "passes/lower/kernels/KernelPlan.h"
+#include "runtime/program/start/cpu_features.h"
 #include "test/passes/lower/support.h"
 #include "test/tools/verify/random_kernels.h"
 

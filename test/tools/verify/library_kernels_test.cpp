@@ -2,7 +2,7 @@
 #include "tools/verify/LibraryKernels.h"
 
 #include "runtime/abi/epilogue.h"
-#include "runtime/kernels/kernels.h"
+#include "runtime/kernels/cpu/kernels.h"
 
 #include <bit>
 #include <cmath>

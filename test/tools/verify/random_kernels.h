@@ -1,7 +1,7 @@
 // Random kernels, as text: for tests of generated code on any target.
 #pragma once
 
-#include "passes/lower/KernelInterface.h"
+#include "passes/lower/kernels/KernelInterface.h"
 
 #include <algorithm>
 #include <cstdint>

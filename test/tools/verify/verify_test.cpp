@@ -9,8 +9,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Parser/Parser.h"
-#include "runtime/abi/error.h"
 #include "runtime/abi/groups.h"
+#include "runtime/support/error.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 #include "tools/dtc/forecast/CalibrationRuns.h"
 
-#include "runtime/abi/error.h"
-#include "runtime/abi/mapped_file.h"
 #include "runtime/abi/roles.h"
+#include "runtime/support/error.h"
+#include "runtime/support/mapped_file.h"
 #include "tools/dtc/Process.h"
 #include "tools/dtc/Program.h"
 

@@ -1,7 +1,7 @@
 #include "tools/dtc/forecast/MeasuredTrace.h"
 
-#include "runtime/abi/error.h"
-#include "runtime/abi/mapped_file.h"
+#include "runtime/support/error.h"
+#include "runtime/support/mapped_file.h"
 #include "timing/events/step.h"
 #include "tools/dtc/report/RunTrace.h"
 

@@ -1,8 +1,8 @@
 #include "tools/dtc/forecast/Room.h"
 
-#include "runtime/abi/error.h"
-#include "runtime/abi/log_line.h"
 #include "runtime/abi/roles.h"
+#include "runtime/support/error.h"
+#include "runtime/support/log_line.h"
 #include "tools/dtc/Program.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #include "tools/dtc/forecast/Scaling.h"
 
-#include "runtime/abi/error.h"
 #include "runtime/abi/timetables.h"
+#include "runtime/support/error.h"
 #include "timing/cost/scaling.h"
 #include "timing/events/forecast.h"
 #include "tools/dtc/Program.h"

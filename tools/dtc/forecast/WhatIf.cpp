@@ -1,8 +1,8 @@
 #include "tools/dtc/forecast/WhatIf.h"
 
-#include "runtime/abi/error.h"
-#include "runtime/abi/suggest.h"
-#include "runtime/program/command_line.h"
+#include "runtime/program/start/command_line.h"
+#include "runtime/support/error.h"
+#include "runtime/support/suggest.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

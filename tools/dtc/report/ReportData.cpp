@@ -1,9 +1,9 @@
 #include "tools/dtc/report/ReportData.h"
 
-#include "runtime/abi/error.h"
-#include "runtime/abi/mapped_file.h"
 #include "runtime/config/training_config.h"
 #include "runtime/program/run_files.h"
+#include "runtime/support/error.h"
+#include "runtime/support/mapped_file.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/report/Communication.h"
 #include "tools/dtc/report/Load.h"

@@ -1,11 +1,11 @@
 #include "tools/dtc/report/RunFolder.h"
 
-#include "runtime/abi/error.h"
-#include "runtime/abi/mapped_file.h"
 #include "runtime/checkpoint/find_checkpoints.h"
 #include "runtime/config/training_config.h"
 #include "runtime/executor/validate.h"
 #include "runtime/program/run_files.h"
+#include "runtime/support/error.h"
+#include "runtime/support/mapped_file.h"
 
 #include <fcntl.h>
 #include <filesystem>

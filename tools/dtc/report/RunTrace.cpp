@@ -1,7 +1,7 @@
 #include "tools/dtc/report/RunTrace.h"
 
-#include "runtime/abi/error.h"
 #include "runtime/abi/marks.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 #include <charconv>

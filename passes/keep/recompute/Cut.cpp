@@ -1,0 +1,128 @@
+// Cuts the model into the stages of a pipeline; see Passes.td.
+#include "passes/keep/Passes.h"
+#include "passes/keep/StageFunctions.h"
+#include "passes/keep/recompute/RecomputePlan.h"
+
+#include "dialect/IR/StepFunctions.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OperationSupport.h"
+
+#include <numeric>
+
+namespace dtc {
+#define GEN_PASS_DEF_CUT
+#include "passes/keep/Passes.h.inc"
+} // namespace dtc
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace {
+
+struct Cut : dtc::impl::CutBase<Cut> {
+  void runOnOperation() override {
+    SmallVector<func::FuncOp> functions = tellDuties();
+    auto mesh = getOperation()->getAttrOfType<MeshAttr>(module_attr::mesh);
+    cut.stages = mesh ? std::max<int64_t>(1, mesh.getAxisSize(pipelineAxis)) : 1;
+    if (failed(findLayers(functions)))
+      return signalPassFailure();
+    writeStages();
+    if (cut.stages == 1)
+      return;
+    for (func::FuncOp function : functions)
+      if (failed(cutFunction(function)))
+        return signalPassFailure();
+    for (func::FuncOp function : functions)
+      function.erase();
+    mergeEqual();
+  }
+
+private:
+  /// In the order of the table: the passes tell where parameters are, which the update asks.
+  SmallVector<func::FuncOp> tellDuties() {
+    SmallVector<func::FuncOp> functions;
+    for (const StepFunction &known : stepFunctions)
+      if (auto function = getOperation().lookupSymbol<func::FuncOp>(known.name)) {
+        auto timetable = StringAttr::get(&getContext(), known.timetable);
+        function->setAttr(dutyAttr,
+                          DutyAttr::get(&getContext(), known.task, /*stage=*/0, timetable, known.microBatches));
+        functions.push_back(function);
+      }
+    return functions;
+  }
+
+  /// The layers in the order in which the forward pass meets them.
+  LogicalResult findLayers(ArrayRef<func::FuncOp> functions) {
+    for (func::FuncOp function : functions)
+      for (Operation &op : function.front())
+        if (LayerAttr layer = marksOf(&op).layer)
+          cut.stageOf.insert({layer, 0});
+    int64_t count = cut.stageOf.size();
+    auto fail = [&] {
+      return getOperation().emitError("a pipeline of ")
+             << cut.stages << " stages (mesh axis '" << pipelineAxis << "') ";
+    };
+    if (cut.stages > dtc::mostStages)
+      return fail() << "is longer than the " << dtc::mostStages << " stages that there may be";
+    if (cut.stages > 1 && count < cut.stages)
+      return fail() << "needs as many layers, and the model has " << count << "; make the axis shorter";
+    SmallVector<int64_t> stageOf = dtc::stagesOfLayers(getOperation(), count);
+    if (static_cast<int64_t>(stageOf.size()) != count) {
+      auto said = getOperation()->getAttrOfType<DenseI64ArrayAttr>(module_attr::stageLayers);
+      return fail() << "and " << count << " layers cannot be cut as [stages] says, into " << said.size()
+                    << " stages with "
+                    << std::accumulate(said.asArrayRef().begin(), said.asArrayRef().end(), int64_t(0)) << " layers";
+    }
+    for (auto [entry, stage] : llvm::zip_equal(cut.stageOf, stageOf))
+      entry.second = stage;
+    return success();
+  }
+
+  void writeStages() {
+    SmallVector<SmallVector<Attribute>> ofStages(cut.stages);
+    for (auto [layer, stage] : cut.stageOf)
+      ofStages[stage].push_back(layer);
+    Builder builder(&getContext());
+    getOperation()->setAttr(module_attr::stages,
+                            builder.getArrayAttr(llvm::map_to_vector(
+                                ofStages, [&](auto &each) -> Attribute { return builder.getArrayAttr(each); })));
+  }
+
+  LogicalResult cutFunction(func::FuncOp function) {
+    dtc::StageHomes homes(cut, parameters, gradients);
+    if (failed(homes.place(function)))
+      return failure();
+    dtc::StageFunctions parts(function, cut, homes, parameters);
+    return parts.build();
+  }
+
+  /// Most stages do for the first micro-batch in their forward pass what they do for all others.
+  void mergeEqual() {
+    SmallVector<func::FuncOp> kept;
+    for (auto function : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
+      auto *equal = llvm::find_if(kept, [&](func::FuncOp other) { return areEqual(function, other); });
+      if (equal == kept.end()) {
+        kept.push_back(function);
+        continue;
+      }
+      DutyAttr own = dutyOf(function), other = dutyOf(*equal);
+      (*equal)->setAttr(dutyAttr, DutyAttr::get(&getContext(), own.getTask(), own.getStage(), own.getTimetable(),
+                                                own.getMicroBatches() | other.getMicroBatches()));
+      function.erase();
+    }
+  }
+
+  static bool areEqual(func::FuncOp a, func::FuncOp b) {
+    DutyAttr ofA = dutyOf(a), ofB = dutyOf(b);
+    return ofA.getTask() == ofB.getTask() && ofA.getStage() == ofB.getStage() &&
+           ofA.getTimetable() == ofB.getTimetable() && a.getFunctionType() == b.getFunctionType() &&
+           a.getArgAttrsAttr() == b.getArgAttrsAttr() && a.getResAttrsAttr() == b.getResAttrsAttr() &&
+           OperationEquivalence::isRegionEquivalentTo(&a.getBody(), &b.getBody(),
+                                                      OperationEquivalence::IgnoreLocations);
+  }
+
+  dtc::StageCut cut;
+  dtc::ParameterStages parameters, gradients;
+};
+
+} // namespace

@@ -1,0 +1,82 @@
+// Decides of which gradients the rows that are added late are gathered; see Passes.td.
+#include "passes/keep/Passes.h"
+
+#include "dialect/IR/Names.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "passes/keep/ParameterRules.h"
+#include "passes/keep/rows/LateRows.h"
+#include "passes/keep/rows/LookedUpRows.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace dtc {
+#define GEN_PASS_DEF_GATHERROWS
+#include "passes/keep/Passes.h.inc"
+} // namespace dtc
+
+using namespace mlir;
+using namespace mlir::dt;
+using dtc::LateRows;
+using dtc::LookedUpRows;
+
+namespace {
+
+constexpr llvm::StringLiteral gathered = "gathered", reduced = "reduced";
+
+std::optional<bool> isGathered(StringRef how) {
+  return how == gathered || how == reduced ? std::optional(how == gathered) : std::nullopt;
+}
+
+struct GatherRows : dtc::impl::GatherRowsBase<GatherRows> {
+  using GatherRowsBase::GatherRowsBase;
+
+  void runOnOperation() override {
+    dtc::ParameterRules<bool> rules; // whether they are gathered
+    for (const std::string &rule : rows)
+      if (!rules.read(rule, isGathered)) {
+        getOperation().emitError("'") << rule << "' is not PATTERN=gathered or PATTERN=reduced";
+        return signalPassFailure();
+      }
+    std::vector<LateRows> late = findAll<LateRows>();
+    std::vector<LookedUpRows> lookedUp = findAll<LookedUpRows>();
+    llvm::MapVector<StringAttr, dtc::SentBytes> sent; // of parameters that no rule names
+    auto count = [&](auto &found) {
+      for (auto &each : found)
+        if (!rules.of(each.getParameter()))
+          sent[each.getParameterClass()] += each.sentBytes();
+    };
+    auto rewrite = [&](auto &found) {
+      for (auto &each : found) {
+        std::optional<bool> how = rules.of(each.getParameter());
+        if (how ? *how : sent.lookup(each.getParameterClass()).isWorthIt())
+          each.rewrite();
+      }
+    };
+    count(late);
+    count(lookedUp);
+    rewrite(late);
+    rewrite(lookedUp);
+    record(sent);
+  }
+
+  template <typename Rows> std::vector<Rows> findAll() {
+    std::vector<Rows> found;
+    auto mesh = getOperation()->getAttrOfType<MeshAttr>(module_attr::mesh);
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      for (Operation &op : function.front())
+        if (std::optional<Rows> rows = mesh ? Rows::find(&op, mesh) : std::nullopt)
+          found.push_back(std::move(*rows));
+    return found;
+  }
+
+  /// As rules that would have it so.
+  void record(const llvm::MapVector<StringAttr, dtc::SentBytes> &sent) {
+    SmallVector<Attribute> rules;
+    for (const auto &[parameters, bytes] : sent)
+      rules.push_back(
+          StringAttr::get(&getContext(), parameters.getValue() + "=" + (bytes.isWorthIt() ? gathered : reduced)));
+    if (!rules.empty())
+      getOperation()->setAttr(module_attr::rows, ArrayAttr::get(&getContext(), rules));
+  }
+};
+
+} // namespace

@@ -1,0 +1,15 @@
+// The conversions that processors' kernels and the tests of GPUs' have in common.
+#include "passes/lower/code/LlvmDialect.h"
+
+#include "mlir/Conversion/Passes.h"
+
+using namespace mlir;
+
+void dtc::buildLlvmDialectPipeline(OpPassManager &manager) {
+  manager.addPass(createSCFToControlFlowPass());
+  manager.addPass(createConvertVectorToLLVMPass());
+  manager.addPass(createConvertMathToLLVMPass());
+  manager.addPass(createArithToLLVMConversionPass());
+  manager.addPass(createConvertControlFlowToLLVMPass());
+  manager.addPass(createReconcileUnrealizedCastsPass());
+}

@@ -1,0 +1,29 @@
+// What commands take where no simulation is run: kernels one after the other, and what is sent with nothing hidden.
+#pragma once
+
+#include "passes/pipelines/search/Planner.h"
+#include "timing/cluster/cluster.h"
+
+namespace dtc {
+
+class CommandSeconds {
+public:
+  /// `device`: of a rank; `layout`: where ranks lie, or null where that is not known. What is sent then takes as long
+  /// as if it were written to memory and read: only differences count. Both outlive this.
+  CommandSeconds(const timing::Device &device, const timing::Layout *layout, const abi::Mesh &mesh);
+
+  double ofLaunch(const abi::Work &work, abi::DataType type) const;
+  double ofMove(const FlatMove &move) const;
+  /// Of a training step of the role.
+  double ofStep(const FlatRole &role) const;
+
+private:
+  const timing::Device &device;
+  std::function<double(const FlatMove &)> secondsOf;
+};
+
+/// Bytes that a training step makes in its forward pass and reads in its backward pass; of a pipeline what a
+/// micro-batch hands on within its stage.
+uint64_t keptBytes(const FlatRole &role);
+
+} // namespace dtc

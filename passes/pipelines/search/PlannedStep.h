@@ -1,0 +1,13 @@
+// A planned step as what simulators and certificates read: what the program would be, without making the program.
+#pragma once
+
+#include "passes/pipelines/search/Planner.h"
+#include "timing/events/step.h"
+
+namespace dtc {
+
+/// As timing::readStep would read it out of the program that these choices lead to: each stage's functions are lists of
+/// their own here, and commands are numbered as the planner numbers them.
+timing::Step plannedStep(const Plan &plan, const abi::Mesh &mesh);
+
+} // namespace dtc

@@ -1,0 +1,25 @@
+// A better order: by trials, each of which is laid out and simulated.
+//
+// The simple order is right whatever a cluster is like. On one that is known, what ranks wait for can be told, and so
+// can what might hide it (passes/schedule/order/OrderCandidates.h). Candidates are tried one after the other, the most
+// promising for the longest waiting first; what makes the step shorter and takes no more memory stays. So a search can
+// be ended at any time, never leads to a step that is longer than the simple one, and always gives the same.
+#pragma once
+
+#include "passes/pipelines/Compile.h"
+#include "passes/pipelines/search/Planner.h"
+#include "timing/cluster/cluster.h"
+
+namespace dtc {
+
+struct SearchLimits {
+  uint64_t effort = 1; ///< plans that are looked at, the one to begin with among them; at least 1
+  uint64_t memory = 0; ///< bytes of the largest arena; 0: a sixteenth more than the one to begin with takes
+  size_t enough = 0;   ///< with fewer plans tried, the best is tried with buckets of other sizes
+};
+
+/// From `given` on. `layout` is of the planner's mesh. Fails, with diagnostics, where `given` leads to no plan.
+mlir::FailureOr<SearchedOrder> searchOrder(Planner &planner, const Choices &given, const timing::Layout &layout,
+                                           const SearchLimits &limits);
+
+} // namespace dtc

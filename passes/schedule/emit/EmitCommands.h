@@ -1,0 +1,91 @@
+// Turns each function into a list of commands.
+#pragma once
+
+#include "passes/lower/kernels/Kernels.h"
+#include "passes/schedule/emit/Channels.h"
+#include "passes/schedule/launches/JoinedLaunches.h"
+#include "passes/schedule/memory/ArenaLayout.h"
+#include "runtime/abi/manifest.pb.h"
+
+namespace dtc {
+
+void emitAxis(mlir::dt::AxisRefAttr ref, mlir::dt::MeshAttr mesh, abi::AxisRef &out);
+
+/// For what ranks meet: on a channel of its own for each purpose.
+inline constexpr llvm::StringLiteral collectivePurpose = "collectives";
+/// Of what a stage sends or receives: each cut and direction has a channel of its own, as what waits for one stage must
+/// not keep up what another waits for. Of three cuts in a row the first and the third never meet.
+std::string transferPurpose(int64_t stage, int64_t shift, bool isForward);
+
+/// The layers that a manifest names, in the order of their first mention.
+class LayerTable {
+public:
+  explicit LayerTable(abi::Manifest &manifest) : manifest(manifest) {}
+  uint32_t indexOf(mlir::dt::LayerAttr layer);
+  /// Among the layers of a stage.
+  uint32_t indexIn(int64_t stage, mlir::dt::LayerAttr layer);
+
+private:
+  abi::Manifest &manifest;
+  llvm::DenseMap<mlir::dt::LayerAttr, uint32_t> indices;
+  llvm::DenseMap<std::pair<int64_t, mlir::dt::LayerAttr>, uint32_t> inStages;
+};
+
+class CommandEmitter {
+public:
+  CommandEmitter(mlir::ModuleOp module, LayerTable &layers, abi::Manifest &manifest);
+  /// The lists of one stage. Gives the list of each function: that of a stage before, where it is equal.
+  mlir::FailureOr<llvm::StringMap<std::string>> emit(int64_t stage, ArenaLayout &arena);
+
+private:
+  mlir::LogicalResult emitOperation(mlir::Operation *op);
+  mlir::LogicalResult emitLaunch(mlir::dt::LaunchOp launch);
+  mlir::LogicalResult emitJoined(llvm::ArrayRef<mlir::dt::LaunchOp> launches);
+  mlir::LogicalResult emitLibraryCall(mlir::dt::LibraryOpInterface op);
+  mlir::LogicalResult emitStart(mlir::dt::CollectiveOpInterface op);
+  void continueBucket(mlir::Operation *part);
+  void emitWait(mlir::Operation *op, uint32_t token);
+  mlir::LogicalResult emitHostCopy(mlir::dt::HostCopyOpInterface op);
+  void emitSend(mlir::dt::SendOp op);
+  void emitReceive(mlir::dt::RecvOp op);
+  void describeTransfer(mlir::Value value, mlir::dt::PortAttr port, mlir::ArrayAttr over, int64_t shift, bool isForward,
+                        abi::Transfer &out);
+  void emitAwait(mlir::dt::AwaitOp op);
+  uint32_t tokenOf(mlir::dt::PortAttr port);
+  uint32_t groupIndex(mlir::ArrayRef<mlir::dt::AxisRefAttr> axes, mlir::ArrayRef<int32_t> members,
+                      llvm::StringRef purpose);
+  std::string findOrKeep(abi::CommandList *emitted, int before);
+
+  abi::Command &addCommand(mlir::Operation *op);
+  uint64_t addressOf(mlir::Value value) { return arena->spaceAddress(arena->addressOf(function, value)); }
+  void addBuffer(abi::Launch &launch, mlir::Value value);
+  /// `sites`: of the launch; without any, a scalar tells the site itself.
+  void addScalars(abi::Launch &launch, llvm::ArrayRef<mlir::dt::LaunchScalar> scalars,
+                  llvm::ArrayRef<int64_t> sites = {});
+  uint32_t siteIndex(int64_t site);
+  /// Of a kernel; `count`: told to do so many elements instead of its own.
+  uint32_t kernelIndex(llvm::StringRef symbol, llvm::function_ref<void(abi::Kernel &)> describe, int64_t count = 0);
+  uint32_t locationIndex(mlir::Operation *op);
+
+  mlir::ModuleOp module;
+  ArenaLayout *arena = nullptr; ///< of the stage
+  int64_t stage = 0;
+  LayerTable &layers;
+  abi::Manifest &manifest;
+  Kernels kernels;
+  mlir::dt::MeshAttr mesh;
+  mlir::func::FuncOp function;
+  std::optional<JoinedLaunches> joined; ///< of the function
+  llvm::DenseSet<mlir::Operation *> parts; ///< of the function: starts that are parts of the one before
+  abi::CommandList *list = nullptr;
+  llvm::StringMap<uint32_t> kernelIndices, locationIndices, groupIndices;
+  std::vector<Meeting> meetings; ///< of the groups
+  /// Of locations within layers: several operations have the same, and its text is long to make.
+  llvm::DenseMap<std::pair<mlir::Attribute, mlir::Attribute>, uint32_t> locationsKnown;
+  llvm::DenseMap<int64_t, uint32_t> siteIndices;                   ///< in the stage
+  llvm::DenseMap<mlir::Value, uint32_t> tokens;                    ///< of what is started, by its future
+  llvm::DenseMap<mlir::dt::PortIdentity, uint32_t> transferTokens; ///< of what is sent and received
+  uint32_t nextToken = 0;                                          ///< of the role
+};
+
+} // namespace dtc

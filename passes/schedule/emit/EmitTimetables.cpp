@@ -1,0 +1,59 @@
+// Writes timetables down as the manifest has them.
+#include "passes/schedule/emit/EmitTimetables.h"
+
+#include "passes/schedule/memory/ArenaLayout.h"
+
+#include "dialect/IR/Names.h"
+#include "runtime/abi/timetables.h"
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace dtc {
+
+abi::CommandList::Duty abiDutyOf(DutyAttr duty) {
+  switch (duty ? duty.getTask() : Task::Once) {
+  case Task::Once:
+    return abi::CommandList::ONCE;
+  case Task::Forward:
+    return abi::CommandList::FORWARD_PASS;
+  case Task::Backward:
+    return abi::CommandList::BACKWARD_PASS;
+  case Task::Both:
+    return abi::CommandList::BOTH_PASSES;
+  case Task::Transfer:
+    return abi::CommandList::TRANSFER;
+  }
+  llvm_unreachable("all tasks are covered");
+}
+
+std::string nameOfRole(ModuleOp module, int64_t stage) {
+  return stagesOf(module) > 1 ? "stage " + std::to_string(stage) : "all";
+}
+
+/// Places of spaces that turned out to hold nothing are not mentioned.
+static void emitEntry(EntryAttr entry, int64_t stage, const llvm::StringMap<std::string> &listOf, const abi::Role &role,
+                      abi::TimetableEntry &out) {
+  StringRef function = entry.getFunction().getValue();
+  auto list = listOf.find(function);
+  out.set_list(list == listOf.end() ? function.str() : list->second);
+  out.set_stage(static_cast<uint32_t>(stage));
+  if (entry.getMicroBatch() >= 0)
+    out.set_micro_batch(entry.getMicroBatch());
+  for (auto [space, place] : llvm::zip(role.spaces(), entry.getPlaces()))
+    out.add_places(space.places() > 1 ? static_cast<uint32_t>(place) : 0);
+  while (!out.places().empty() && *out.places().rbegin() == 0)
+    out.mutable_places()->RemoveLast();
+}
+
+void emitTimetables(ModuleOp module, int64_t stage, const llvm::StringMap<std::string> &listOf, abi::Role &role) {
+  auto timetables = module->getAttrOfType<ArrayAttr>(module_attr::timetables);
+  if (!timetables)
+    return;
+  for (auto timetable : timetables.getAsRange<TimetableAttr>())
+    if (timetable.getStage() == stage)
+      for (EntryAttr entry : timetable.getEntries())
+        emitEntry(entry, stage, listOf, role, *abi::timetableIn(role, timetable.getName().getValue()).add_period());
+}
+
+} // namespace dtc

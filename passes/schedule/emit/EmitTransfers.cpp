@@ -1,0 +1,89 @@
+// The commands of what stages of a pipeline hand to each other, and of what leaves for the host's memory and comes
+// back.
+#include "passes/schedule/emit/EmitCommands.h"
+
+#include "dialect/IR/ElementTypes.h"
+#include "dialect/IR/Names.h"
+#include "dialect/cost/Cost.h"
+#include "passes/schedule/emit/EmitMarks.h"
+#include "runtime/abi/addresses.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace dtc {
+
+uint32_t CommandEmitter::tokenOf(PortAttr port) {
+  auto [entry, isNew] = transferTokens.try_emplace(port.identity(), nextToken);
+  nextToken += isNew;
+  return entry->second;
+}
+
+/// What is handed on, by its place within its layer, which is another stage's on one side: equal stages say the same.
+static std::string nameWithinLayer(ModuleOp module, StringRef name) {
+  if (auto stages = module->getAttrOfType<ArrayAttr>(module_attr::stages))
+    for (auto layers : stages.getAsRange<ArrayAttr>())
+      for (auto layer : layers.getAsRange<LayerAttr>())
+        if (StringRef rest = name; rest.consume_front(layer.fullName()) && (rest.empty() || !llvm::isDigit(rest[0])))
+          return rest.empty() || rest[0] == '#' ? ("output" + rest).str() : rest.drop_front().str();
+  return name.str();
+}
+
+std::string transferPurpose(int64_t stage, int64_t shift, bool isForward) {
+  int64_t cut = shift > 0 ? stage : stage - 1;
+  return (isForward ? "forward " : "backward ") + std::to_string(cut % 2);
+}
+
+void CommandEmitter::describeTransfer(Value value, PortAttr port, ArrayAttr over, int64_t shift, bool isForward,
+                                      abi::Transfer &out) {
+  SmallVector<AxisRefAttr> axes = llvm::map_to_vector(over, [](Attribute axis) { return cast<AxisRefAttr>(axis); });
+  out.set_group(groupIndex(axes, {}, transferPurpose(stage, shift, isForward)));
+  out.set_shift(shift);
+  out.set_type(elementTypeOf(value.getType()).type);
+  out.set_buffer(addressOf(value));
+  out.set_elements(cast<RankedTensorType>(value.getType()).getNumElements());
+  out.set_token(tokenOf(port));
+  out.set_token_space(abi::spaceOf(out.buffer()));
+  out.set_value(nameWithinLayer(module, port.getName()));
+}
+
+void CommandEmitter::emitSend(SendOp op) {
+  auto shift = static_cast<int64_t>(op.getShift());
+  describeTransfer(op.getOperand(), op.getPort(), op.getAxes(), shift, /*isForward=*/shift > 0,
+                   *addCommand(op).mutable_send());
+}
+
+void CommandEmitter::emitReceive(RecvOp op) {
+  auto shift = static_cast<int64_t>(op.getShift());
+  describeTransfer(op.getResult(), op.getPort(), op.getAxes(), shift, /*isForward=*/shift < 0,
+                   *addCommand(op).mutable_recv());
+}
+
+void CommandEmitter::emitAwait(AwaitOp op) {
+  abi::Wait &wait = *addCommand(op).mutable_wait();
+  wait.set_token(tokenOf(op.getPort()));
+  wait.set_token_space(abi::spaceOf(addressOf(op.getOperand())));
+}
+
+/// Those of a kind queue behind each other alone: what comes back does not wait for what leaves.
+LogicalResult CommandEmitter::emitHostCopy(HostCopyOpInterface op) {
+  Value from = op->getOperand(0), to = op->getResult(0);
+  if (!isa<FutureType>(to.getType()))
+    return op.emitError("is not started beside others; run dt-split-offloads");
+  abi::Command &command = addCommand(op);
+  abi::Copy &out = *command.mutable_copy();
+  out.set_type(elementTypeOf(from.getType()).type);
+  out.set_input(addressOf(from));
+  out.set_output(addressOf(to));
+  out.set_elements(cast<RankedTensorType>(from.getType()).getNumElements());
+  out.set_channel(copyChannelOf(op.isToHost()));
+  out.set_token(tokens[to] = nextToken++);
+  FailureOr<Work> work = workOf(op);
+  if (failed(work))
+    return failure();
+  *command.mutable_work() = workFor(*work);
+  return success();
+}
+
+} // namespace dtc

@@ -1,0 +1,43 @@
+// Launches of one elementwise formula on tensors that continue each other in memory, which one command does: the answer
+// of JoinLaunches.h in terms of the IR.
+#pragma once
+
+#include "passes/lower/kernels/Kernels.h"
+#include "passes/schedule/launches/JoinLaunches.h"
+#include "passes/schedule/memory/ArenaLayout.h"
+
+namespace dtc {
+
+/// Numbers for the formulas of elementwise kernels.
+class Formulas {
+public:
+  explicit Formulas(Kernels &kernels) : kernels(kernels) {}
+
+  /// 0 where the kernel is no elementwise formula.
+  unsigned numberOf(mlir::dt::LaunchOp launch);
+
+private:
+  Kernels &kernels;
+  llvm::DenseMap<mlir::Attribute, unsigned> ofKernel;
+  llvm::StringMap<unsigned> numbers;
+};
+
+class JoinedLaunches {
+public:
+  /// Of a function in Form 5. All references outlive this.
+  JoinedLaunches(mlir::func::FuncOp function, ArenaLayout &arena, Kernels &kernels);
+
+  /// The launches that are done where `launch` stands, in the order of memory: it alone, or it and later ones. None
+  /// where an earlier one does it.
+  llvm::ArrayRef<mlir::dt::LaunchOp> at(mlir::dt::LaunchOp launch) const;
+
+private:
+  void join(llvm::ArrayRef<mlir::dt::LaunchOp> launches, Formulas &formulas);
+  std::vector<LaunchBuffer> buffersOf(mlir::dt::LaunchOp launch) const;
+
+  mlir::func::FuncOp function;
+  ArenaLayout &arena;
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::dt::LaunchOp>> groups; ///< by their first
+};
+
+} // namespace dtc

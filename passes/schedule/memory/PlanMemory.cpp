@@ -1,0 +1,92 @@
+// Writes down where every tensor lies; see Passes.td.
+#include "passes/schedule/Passes.h"
+#include "passes/schedule/memory/ArenaLayout.h"
+#include "passes/schedule/memory/MemoryPlan.h"
+
+#include "dialect/IR/Names.h"
+
+#include <deque>
+
+namespace dtc {
+#define GEN_PASS_DEF_PLANMEMORY
+#include "passes/schedule/Passes.h.inc"
+} // namespace dtc
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace {
+
+struct PlanMemory : dtc::impl::PlanMemoryBase<PlanMemory> {
+  using PlanMemoryBase::PlanMemoryBase;
+
+  void runOnOperation() override {
+    Builder builder(&getContext());
+    std::deque<dtc::MemoryPlan> plans;
+    SmallVector<Attribute> arenas;
+    for (int64_t stage = 0; stage < dtc::stagesOf(getOperation()); ++stage) {
+      FailureOr<dtc::MemoryPlan> plan = dtc::MemoryPlan::compute(getOperation(), stage);
+      if (failed(plan))
+        return signalPassFailure();
+      arenas.push_back(describe(*plan));
+      for (func::FuncOp function : dtc::functionsOf(getOperation(), stage))
+        write(function, *plan);
+      plans.emplace_back(std::move(*plan));
+    }
+    getOperation()->setAttr(dtc::arenaAttr, arenas.size() == 1 ? arenas.front() : builder.getArrayAttr(arenas));
+    for (auto [stage, plan] : llvm::enumerate(plans))
+      if (limit != 0 && plan.arenaBytes() > limit) {
+        reportPeak(plan, static_cast<int64_t>(stage));
+        return signalPassFailure();
+      }
+  }
+
+  DictionaryAttr describe(const dtc::MemoryPlan &plan) {
+    Builder builder(&getContext());
+    SmallVector<NamedAttribute> arena{builder.getNamedAttr("bytes", number(plan.arenaBytes())),
+                                      builder.getNamedAttr("shared", number(plan.sharedBegin()))};
+    if (plan.hostBytes() > 0)
+      arena.push_back(builder.getNamedAttr("host", number(plan.hostBytes())));
+    SmallVector<Attribute> spaces;
+    for (const dtc::PlacedSpace &space : plan.spaces())
+      spaces.push_back(builder.getDenseI64ArrayAttr(
+          {space.number, static_cast<int64_t>(space.base), static_cast<int64_t>(space.stride), space.places}));
+    if (!spaces.empty())
+      arena.push_back(builder.getNamedAttr("spaces", builder.getArrayAttr(spaces)));
+    return builder.getDictionaryAttr(arena);
+  }
+
+  void reportPeak(const dtc::MemoryPlan &plan, int64_t stage) {
+    InFlightDiagnostic error = dtc::stagesOf(getOperation()) == 1
+                                   ? getOperation().emitError("a rank needs ")
+                                   : getOperation().emitError("a rank of stage ") << stage << " of the pipeline needs ";
+    error << plan.arenaBytes() << " bytes, the limit is " << uint64_t(limit)
+          << "; use more ranks, a smaller micro-batch or more accumulation";
+    if (FailureOr<dtc::ArenaLayout> arena = dtc::ArenaLayout::read(getOperation(), stage); succeeded(arena))
+      for (auto [category, bytes] : arena->memoryUse())
+        error.attachNote() << category << ": " << bytes << " bytes";
+    constexpr size_t most = 10;
+    SmallVector<dtc::MemoryPlan::AtThePeak> peak = plan.atThePeak();
+    for (auto [bytes, value] : ArrayRef(peak).take_front(most))
+      error.attachNote(value.getLoc()) << "alive at the peak: " << bytes << " bytes";
+  }
+
+  IntegerAttr number(uint64_t bytes) { return Builder(&getContext()).getI64IntegerAttr(static_cast<int64_t>(bytes)); }
+
+  static void write(func::FuncOp function, dtc::MemoryPlan &plan) {
+    SmallVector<int64_t> arguments, results, values;
+    auto offsetOf = [&](PortAttr port) { return static_cast<int64_t>(plan.offsetOf(port)); };
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      arguments.push_back(offsetOf(argumentPort(function, i)));
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      results.push_back(offsetOf(resultPort(function, i)));
+    dtc::Layouts &layouts = plan.layoutsOf(function);
+    for (Operation &op : function.front().without_terminator())
+      for (OpResult result : op.getResults())
+        if (layouts.ownsBuffer(result))
+          values.push_back(static_cast<int64_t>(plan.offsetOf(function, result)));
+    dtc::FunctionOffsets{arguments, results, values}.writeTo(function);
+  }
+};
+
+} // namespace

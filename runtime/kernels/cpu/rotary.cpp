@@ -1,0 +1,96 @@
+#include "runtime/kernels/cpu/variant.h"
+
+#include "runtime/abi/rotary.h"
+#include "runtime/kernels/cpu/scratch.h"
+
+// glibc's libmvec: several at once, each within four units in the last place of f64.
+#ifdef __AVX512F__
+extern "C" __m512d _ZGVeN8v_cos(__m512d);
+extern "C" __m512d _ZGVeN8v_sin(__m512d);
+#else
+extern "C" __m256d _ZGVdN4v_cos(__m256d);
+extern "C" __m256d _ZGVdN4v_sin(__m256d);
+#endif
+
+namespace dtc::kernels::DTC_KERNEL_LEVEL {
+namespace {
+
+double real(int64_t bits) { return __builtin_bit_cast(double, bits); }
+
+#ifdef __AVX512F__
+using Doubles = __m512d;
+inline Doubles load(const double *p) { return _mm512_loadu_pd(p); }
+inline Doubles splat(double x) { return _mm512_set1_pd(x); }
+inline Doubles cosineOf(Doubles angle) { return _ZGVeN8v_cos(angle); }
+inline Doubles sineOf(Doubles angle) { return _ZGVeN8v_sin(angle); }
+inline void storeNarrow(float *p, Doubles v) { _mm256_storeu_ps(p, _mm512_cvtpd_ps(v)); }
+#else
+using Doubles = __m256d;
+inline Doubles load(const double *p) { return _mm256_loadu_pd(p); }
+inline Doubles splat(double x) { return _mm256_set1_pd(x); }
+inline Doubles cosineOf(Doubles angle) { return _ZGVdN4v_cos(angle); }
+inline Doubles sineOf(Doubles angle) { return _ZGVdN4v_sin(angle); }
+inline void storeNarrow(float *p, Doubles v) { _mm_storeu_ps(p, _mm256_cvtpd_ps(v)); }
+#endif
+
+/// Cosines and sines of one position: as many of each as there are frequencies, a multiple of 8. In f64, since f32
+/// angles of large positions lose digits.
+void fillAngles(const double *frequencies, double position, double sign, double amplitude, int64_t pairs,
+                float *cosines, float *sines) {
+  constexpr int64_t atOnce = sizeof(Doubles) / sizeof(double);
+  for (int64_t i = 0; i < pairs; i += atOnce) {
+    Doubles angle = splat(position) * load(frequencies + i);
+    storeNarrow(cosines + i, splat(amplitude) * cosineOf(angle));
+    storeNarrow(sines + i, splat(sign * amplitude) * sineOf(angle));
+  }
+}
+
+/// One row: the pairs turn, what is behind them stays.
+template <class T>
+void rotate(const T *x, T *out, const float *cosines, const float *sines, int64_t pairs, int64_t width) {
+  for (int64_t i = 0; i < pairs; i += lanes) {
+    Mask mask = firstLanes(smaller(lanes, pairs - i));
+    Vec c = load(cosines + i, mask), s = load(sines + i, mask);
+    Vec first = load(x + i, mask), second = load(x + pairs + i, mask);
+    store(out + i, fma(first, c, splat(0.0f) - second * s), mask);
+    store(out + pairs + i, fma(second, c, first * s), mask);
+  }
+  if (x != out)
+    for (int64_t i = 2 * pairs; i < width; ++i)
+      out[i] = x[i];
+}
+
+template <class T> void rotaryOf(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  const T *x = static_cast<const T *>(buffers[0]);
+  const int32_t *positions = static_cast<const int32_t *>(buffers[1]);
+  T *out = static_cast<T *>(buffers[2]);
+  int64_t length = scalars[1], inner = scalars[2], width = scalars[3], pairs = scalars[13];
+  double theta = real(scalars[4]), sign = static_cast<double>(scalars[5]);
+  abi::RotaryScaling scaling = {real(scalars[14]), real(scalars[15]), real(scalars[16]), real(scalars[17]),
+                                real(scalars[18])};
+  const int64_t *strides = scalars + 6, *outStrides = scalars + 9;
+  int64_t padded = (pairs + 7) / 8 * 8; // whole vectors
+  float *cosines = threadScratch(4 * padded), *sines = cosines + padded;
+  double *frequencies = reinterpret_cast<double *>(sines + padded);
+  for (int64_t i = 0; i < padded; ++i)
+    frequencies[i] = i < pairs ? abi::rotaryFrequency(theta, pairs, scaling, i) : 0;
+  // Each position's angles once, for all outer indices of this part of the grid.
+  for (int64_t s = 0; s < length; ++s) {
+    int64_t outer = begin <= s ? 0 : (begin - s + length - 1) / length;
+    if (outer * length + s >= end)
+      continue;
+    fillAngles(frequencies, positions[s], sign, scaling.amplitude, padded, cosines, sines);
+    for (; outer * length + s < end; ++outer)
+      for (int64_t i = 0; i < inner; ++i)
+        rotate(x + outer * strides[0] + s * strides[1] + i * strides[2],
+               out + outer * outStrides[0] + s * outStrides[1] + i * outStrides[2], cosines, sines, pairs, width);
+  }
+}
+
+} // namespace
+
+void rotary(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+  withElement(scalars[12], [&](auto element) { rotaryOf<decltype(element)>(buffers, scalars, begin, end); });
+}
+
+} // namespace dtc::kernels::DTC_KERNEL_LEVEL

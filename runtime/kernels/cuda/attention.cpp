@@ -1,0 +1,402 @@
+#include "runtime/kernels/cuda/attention.h"
+
+#include "runtime/abi/element_type.h"
+#include "runtime/abi/fused_gradient.h"
+#include "runtime/abi/kernel.h"
+#include "runtime/support/error.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <map>
+#include <memory>
+
+namespace dtc::cuda {
+
+using namespace cudnn;
+using Tensor = OperationGraph::Tensor;
+
+//===----------------------------------------------------------------------===//
+// What is cuDNN's
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// The scalars of runtime/kernels/cpu/kernels.h.
+struct Scalars {
+  static constexpr size_t Forward = 34, Backward = 48;
+
+  std::span<const int64_t> s;
+
+  int64_t batch() const { return s[0]; }
+  int64_t queries() const { return s[1]; }
+  int64_t keys() const { return s[2]; }
+  int64_t groups() const { return s[3]; }
+  int64_t repeats() const { return s[4]; }
+  int64_t width() const { return s[5]; }
+  int64_t causal() const { return s[21]; }
+  double dropout() const { return std::bit_cast<double>(s[22]); }
+  int64_t element() const { return s[30]; }
+  bool hasWindow() const { return s[31] != 0; }
+  bool hasSoftcap() const { return s[32] != 0; }
+  bool hasDocuments() const { return s[33] != 0; }
+
+  /// Of heads of queries: nothing where they do not lie at even distances.
+  std::optional<Sizes> queryStrides(size_t at) const {
+    int64_t b = s[at], row = s[at + 1], g = s[at + 2], r = s[at + 3];
+    if (groups() > 1 && repeats() > 1 && g != repeats() * r)
+      return std::nullopt;
+    return Sizes{b, repeats() > 1 ? r : g, row, 1};
+  }
+  Sizes keyStrides(size_t at) const { return {s[at], s[at + 2], s[at + 1], 1}; }
+};
+
+/// Rows and heads begin at multiples of 16 bytes.
+bool isAligned(const Sizes &sizes, const Sizes &strides) {
+  for (size_t i = 0; i < 3; ++i)
+    if (sizes[i] > 1 &&
+        (strides[i] <= 0 || abi::bytesOf(abi::BF16, uint64_t(strides[i])) % OperationGraph::Alignment != 0))
+      return false;
+  return true;
+}
+
+/// What is never cuDNN's, whatever the strides.
+const char *whyNot(const Scalars &s) {
+  constexpr int64_t MostWidth = 128;
+  if (s.element() != dtc_bf16 && s.element() != dtc_f16)
+    return "elements are not bf16 or f16";
+  if (s.dropout() > 0)
+    return "there is dropout, whose masks are dtc's";
+  if (s.causal() == 1 || (s.causal() != 0 && s.queries() != s.keys()))
+    return "which keys a query sees is not known by their indices";
+  if (s.hasWindow() || s.hasSoftcap() || s.hasDocuments())
+    return "there is a window, a soft cap or separate documents";
+  if (s.width() % 8 != 0 || s.width() > MostWidth)
+    return "heads are not of a multiple of 8 elements, 128 at most";
+  if (s.batch() < 1 || s.queries() < 2 || s.keys() < 2 || s.groups() < 1 || s.repeats() < 1)
+    return "there are less than two queries or keys";
+  return nullptr;
+}
+
+} // namespace
+
+static bool isBackwardSymbol(std::string_view symbol) { return symbol.starts_with("dtc_cuda_attention_backward$"); }
+
+std::optional<FusedAttention> FusedAttention::of(bool isBackward, std::span<const int64_t> scalars, std::string &why) {
+  if (scalars.size() != (isBackward ? Scalars::Backward : Scalars::Forward))
+    throw Error(ExitCode::BadInput, "the program is inconsistent: attention has 34 scalars, its gradient 48; compile "
+                                    "it again");
+  Scalars s{scalars};
+  if (const char *reason = whyNot(s)) {
+    why = reason;
+    return std::nullopt;
+  }
+  FusedAttention result{isBackward,
+                        s.causal() != 0,
+                        s.element() == dtc_bf16 ? BFloat16 : Half,
+                        {s.batch(), s.groups() * s.repeats(), s.queries(), s.width()},
+                        {s.batch(), s.groups(), s.keys(), s.width()}};
+  auto add = [&](size_t at, bool isQueries) {
+    std::optional<Sizes> strides = isQueries ? s.queryStrides(at) : s.keyStrides(at);
+    if (!strides || !isAligned(isQueries ? result.queries : result.keys, *strides))
+      return false;
+    result.strides.push_back(*strides);
+    return true;
+  };
+  bool fits = add(6, true) && add(10, false) && add(13, false) && add(16, true);
+  if (fits && isBackward)
+    fits = add(34, true) && add(38, true) && add(42, false) && add(45, false);
+  if (!fits) {
+    why = "heads do not lie at even distances, or rows not at multiples of 16 bytes";
+    return std::nullopt;
+  }
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Graphs
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+Sizes transposed(const Sizes &of) { return {of[0], of[1], of[3], of[2]}; }
+
+/// The pattern that cuDNN knows, operation by operation.
+class Builder {
+public:
+  Builder(const Library &library, const FusedAttention &attention)
+      : attention(attention), result{OperationGraph(library)} {}
+
+  FusedAttentionGraph build() {
+    result.buffers.resize(attention.strides.size());
+    if (attention.isBackward)
+      buildBackward();
+    else
+      buildForward();
+    return std::move(result);
+  }
+
+private:
+  enum Buffer : size_t { Q, K, V, Out, DOut, DQ, DK, DV };
+
+  Tensor buffer(Buffer which) {
+    bool isKeys = which == K || which == V || which == DK || which == DV;
+    return remember(which, isKeys ? attention.keys : attention.queries, attention.strides[which]);
+  }
+  /// Rows of it as columns.
+  Tensor transposedBuffer(Buffer which) {
+    return remember(which, transposed(attention.keys), transposed(attention.strides[which]));
+  }
+  Tensor remember(Buffer which, const Sizes &sizes, const Sizes &strides) {
+    Tensor tensor = graph.memory(attention.type, sizes, strides);
+    result.buffers[which] = tensor.number;
+    return tensor;
+  }
+  Tensor number(int64_t &place) {
+    Tensor tensor = graph.number();
+    place = tensor.number;
+    return tensor;
+  }
+  /// A number a query.
+  Tensor rowsInMemory(int64_t &place) {
+    Tensor tensor = graph.memory(Float, rows(), denseStrides(rows()));
+    place = tensor.number;
+    return tensor;
+  }
+  Sizes rows() const { return {attention.queries[0], attention.queries[1], attention.queries[2], 1}; }
+  Sizes scoreSizes() const {
+    return {attention.queries[0], attention.queries[1], attention.queries[2], attention.keys[2]};
+  }
+
+  Tensor mask(const Tensor &scores) {
+    if (!attention.causal)
+      return scores;
+    Tensor row = graph.index(scores, 2), column = graph.index(scores, 3);
+    return graph.select(graph.greaterOrEqual(row, column), scores, number(result.masked));
+  }
+  void buildForward();
+  void buildBackward();
+  /// Of keys or values: the sum over heads of queries of transpose(a) b, `a` being of scores' sizes.
+  void sumOverQueries(const Tensor &a, const Tensor &b, Buffer to);
+
+  const FusedAttention &attention;
+  FusedAttentionGraph result;
+  OperationGraph &graph = result.graph;
+};
+
+void Builder::buildForward() {
+  Tensor q = buffer(Q), k = transposedBuffer(K), v = buffer(V);
+  Tensor scores = mask(graph.combine(Multiply, graph.matmul(q, k), number(result.scale)));
+  Tensor largest = graph.reduce(ReduceLargest, scores, graph.inside(Float, rows()));
+  Tensor weights = graph.map(Exponential, graph.combine(Subtract, scores, largest));
+  Tensor sum = graph.reduce(ReduceSum, weights, graph.inside(Float, rows()));
+  graph.combine(Add, largest, graph.map(Logarithm, sum), rowsInMemory(result.lse));
+  Tensor probabilities = graph.combine(Divide, weights, sum, graph.inside(attention.type, scoreSizes()));
+  graph.matmul(probabilities, v, buffer(Out));
+}
+
+void Builder::sumOverQueries(const Tensor &a, const Tensor &b, Buffer to) {
+  Sizes sizes = transposed(scoreSizes());
+  Tensor columns = graph.reshape(a, graph.inside(attention.type, sizes, transposed(denseStrides(scoreSizes()))));
+  if (attention.queries[1] == attention.keys[1]) {
+    graph.matmul(columns, b, buffer(to));
+    return;
+  }
+  Sizes all = {b.sizes[0], b.sizes[1], sizes[2], b.sizes[3]};
+  graph.reduce(ReduceSum, graph.matmul(columns, b, graph.inside(attention.type, all)), buffer(to));
+}
+
+void Builder::buildBackward() {
+  Tensor q = buffer(Q), k = transposedBuffer(K), v = transposedBuffer(V), out = buffer(Out), dOut = buffer(DOut);
+  Tensor products = graph.reduce(ReduceSum, graph.combine(Multiply, dOut, out), graph.inside(Float, rows()));
+  // What dropout divides by stands here in the pattern.
+  Tensor sums = graph.combine(Multiply, products, number(result.one), rowsInMemory(result.sums));
+  Tensor scale = number(result.scale);
+  Tensor scores = graph.combine(Multiply, graph.matmul(q, k), scale);
+  Tensor probabilities = graph.map(Exponential, mask(graph.combine(Subtract, scores, rowsInMemory(result.lse))));
+  sumOverQueries(probabilities, dOut, DV);
+  Tensor weighted = graph.combine(Multiply, graph.combine(Subtract, graph.matmul(dOut, v), sums), probabilities);
+  Tensor dScores = graph.combine(Multiply, weighted, scale);
+  sumOverQueries(dScores, q, DK);
+  Tensor keys = graph.reshape(k, graph.inside(attention.type, attention.keys, attention.strides[K]));
+  graph.matmul(dScores, keys, buffer(DQ));
+}
+
+} // namespace
+
+FusedAttentionGraph makeFusedAttention(const Library &library, const FusedAttention &attention) {
+  return Builder(library, attention).build();
+}
+//===----------------------------------------------------------------------===//
+// Launches
+//===----------------------------------------------------------------------===//
+
+/// The buffers of runtime/kernels/cpu/kernels.h, forward and backward, in the order of FusedAttention::strides; and lse.
+static constexpr size_t forwardBuffers[] = {0, 1, 2, 6}, backwardBuffers[] = {0, 1, 2, 6, 8, 9, 10, 11};
+static constexpr size_t lseBuffer = 7;
+
+/// Of FusedAttention::strides.
+static bool holdsKeys(size_t number) { return number == 1 || number == 2 || number == 6 || number == 7; }
+
+static std::span<const size_t> buffersOf(bool isBackward) {
+  return isBackward ? std::span<const size_t>(backwardBuffers) : forwardBuffers;
+}
+
+namespace {
+
+/// A part of a launch: heads of keys from one on, with the heads of queries that share them.
+struct Piece {
+  FusedAttention attention;
+  int64_t batch = 0, group = 0;
+};
+
+/// Gradients of which a part at a time fits into the workspace.
+std::vector<Piece> cut(const FusedAttention &whole, uint64_t workspaceBytes) {
+  if (!whole.isBackward)
+    return {Piece{whole}};
+  int64_t batches = whole.keys[0], groups = whole.keys[1], repeats = whole.queries[1] / groups;
+  abi::FusedGradient gradient{whole.type == BFloat16 ? abi::BF16 : abi::F16,
+                              batches,
+                              groups,
+                              repeats,
+                              whole.queries[2],
+                              whole.keys[2],
+                              whole.queries[3]};
+  // Where it is less than what is planned for one head, cuDNN says whether it is enough.
+  abi::FusedGradient piece = gradient.pieceWithin(int64_t(workspaceBytes)).value_or(gradient);
+  std::vector<Piece> pieces;
+  for (int64_t batch = 0; batch < batches; batch += piece.batches)
+    for (int64_t group = 0; group < groups; group += piece.groups) {
+      Piece &part = pieces.emplace_back(whole, batch, group);
+      part.attention.queries[0] = part.attention.keys[0] = std::min(piece.batches, batches - batch);
+      part.attention.keys[1] = std::min(piece.groups, groups - group);
+      part.attention.queries[1] = part.attention.keys[1] * repeats;
+    }
+  return pieces;
+}
+
+/// A launch's buffers from where a piece begins in them.
+std::vector<void *> buffersFrom(const Piece &piece, const FusedAttention &whole, std::span<void *const> buffers) {
+  std::vector<void *> result(buffers.begin(), buffers.end());
+  auto move = [&](size_t buffer, abi::DataType type, int64_t elements) {
+    result[buffer] = static_cast<std::byte *>(result[buffer]) + abi::bytesOf(type, uint64_t(elements));
+  };
+  int64_t head = piece.group * (whole.queries[1] / whole.keys[1]);
+  std::span<const size_t> places = buffersOf(whole.isBackward);
+  for (size_t i = 0; i < places.size(); ++i)
+    move(places[i], abi::BF16, // or f16, as wide
+         piece.batch * whole.strides[i][0] + (holdsKeys(i) ? piece.group : head) * whole.strides[i][1]);
+  move(lseBuffer, abi::F32, (piece.batch * whole.queries[1] + head) * whole.queries[2]);
+  return result;
+}
+
+} // namespace
+
+struct Attention::Prepared {
+  FusedAttentionGraph numbers; ///< its graph is the plan's
+  Plan plan;
+  bool isBackward;
+  uint64_t sumsAt = 0; ///< in the workspace, behind the plan's own
+};
+
+Attention::Attention(int architecture, const char *name) : architecture(architecture), library(name) {
+  library.check(library.create(&handle), "cuDNN cannot be used");
+  notes.push_back("attention may be cuDNN's, " + library.versionText());
+}
+
+Attention::~Attention() {
+  known.clear();
+  library.destroy(handle);
+}
+
+bool Attention::isFor(std::string_view symbol) {
+  bool isAttention = symbol.starts_with("dtc_cuda_attention_forward$") || isBackwardSymbol(symbol);
+  std::string_view kind = isAttention ? symbol.substr(symbol.find('$') + 1) : "";
+  auto has = [&](std::string_view what) { return kind.find(what) != kind.npos; };
+  return (kind.starts_with("bf16_") || kind.starts_with("f16_")) && !has("_dropout") && !has("_window") &&
+         !has("_softcap") && !has("_documents");
+}
+
+void Attention::note(const std::string &line) {
+  if (noted.insert(line).second)
+    notes.push_back(line);
+}
+
+Attention::Prepared Attention::prepare(const FusedAttention &attention, uint64_t workspaceBytes) {
+  // Elsewhere cuDNN has such an algorithm behind settings of its engines alone, which heuristics do not choose.
+  if (attention.isBackward && architecture / 10 != 8 && architecture / 10 != 9)
+    throw Error("its gradient is known to give equal bits each time on sm_80 to sm_90 alone");
+  FusedAttentionGraph numbers = makeFusedAttention(library, attention);
+  const Sizes &q = attention.queries;
+  uint64_t sumsBytes = attention.isBackward ? abi::bytesOf(abi::F32, uint64_t(q[0] * q[1] * q[2])) : 0;
+  if (sumsBytes > workspaceBytes)
+    throw Error("there is no workspace for it");
+  constexpr uint64_t Multiple = 256;
+  Plan plan(library, {handle}, std::move(numbers.graph), (workspaceBytes - sumsBytes) / Multiple * Multiple);
+  uint64_t sumsAt = (plan.workspaceBytes() + Multiple - 1) / Multiple * Multiple;
+  return {std::move(numbers), std::move(plan), attention.isBackward, sumsAt};
+}
+
+void Attention::launch(const Prepared &prepared, const LibraryContext &context, std::span<void *const> buffers,
+                       std::span<const int64_t> scalars) const {
+  const FusedAttentionGraph &numbers = prepared.numbers;
+  auto scale = static_cast<float>(std::bit_cast<double>(scalars[20]));
+  float masked = -std::numeric_limits<float>::infinity(), one = 1;
+  std::vector<Plan::Argument> arguments = {{numbers.lse, buffers[lseBuffer]}, {numbers.scale, &scale}};
+  std::span<const size_t> places = buffersOf(prepared.isBackward);
+  for (size_t i = 0; i < places.size(); ++i)
+    arguments.push_back({numbers.buffers[i], buffers[places[i]]});
+  if (numbers.masked)
+    arguments.push_back({numbers.masked, &masked});
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the address is the device's
+  auto *workspace = reinterpret_cast<std::byte *>(context.workspace);
+  if (prepared.isBackward) {
+    arguments.push_back({numbers.sums, workspace + prepared.sumsAt});
+    arguments.push_back({numbers.one, &one});
+  }
+  prepared.plan.launch(handle, arguments, workspace);
+}
+
+bool Attention::tryLaunch(std::string_view symbol, const LibraryContext &context, std::span<void *const> buffers,
+                          std::span<const int64_t> scalars, bool mayPrepare) {
+  bool isBackward = isBackwardSymbol(symbol);
+  auto refuse = [&](const std::string &why) {
+    note(std::string(symbol) + " is the program's own: " + why);
+    return false;
+  };
+  std::string why;
+  std::optional<FusedAttention> attention = FusedAttention::of(isBackward, scalars, why);
+  if (!attention)
+    return refuse(why);
+  std::vector<Piece> pieces = cut(*attention, context.workspaceBytes);
+  std::vector<std::vector<void *>> buffersOfPieces;
+  for (const Piece &piece : pieces) {
+    const std::vector<void *> &own = buffersOfPieces.emplace_back(buffersFrom(piece, *attention, buffers));
+    auto isAligned = [&](size_t i) { return reinterpret_cast<uintptr_t>(own[i]) % OperationGraph::Alignment == 0; };
+    if (!isAligned(lseBuffer) || !std::ranges::all_of(buffersOf(isBackward), isAligned))
+      return refuse("a buffer does not begin at a multiple of 16 bytes");
+    auto found = known.find(piece.attention);
+    if (found == known.end() ? !mayPrepare : !found->second)
+      return false;
+  }
+  try {
+    if (std::exchange(stream, context.stream) != context.stream)
+      library.check(library.setStream(handle, context.stream), "cuDNN cannot use a stream");
+    for (const Piece &piece : pieces)
+      if (auto [found, isNew] = known.try_emplace(piece.attention); isNew)
+        found->second = std::make_unique<Prepared>(prepare(piece.attention, context.workspaceBytes));
+    for (size_t i = 0; i < pieces.size(); ++i)
+      launch(*known[pieces[i].attention], context, buffersOfPieces[i], scalars);
+    note(std::string(symbol) + " is cuDNN's" +
+         (pieces.size() > 1 ? ", in " + std::to_string(pieces.size()) + " pieces" : ""));
+    return true;
+  } catch (const Error &error) {
+    if (!mayPrepare)
+      throw; // a stream that is captured may hold a part of it
+    for (const Piece &piece : pieces)
+      known[piece.attention] = nullptr;
+    return refuse(error.what());
+  }
+}
+
+} // namespace dtc::cuda

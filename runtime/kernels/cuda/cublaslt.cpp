@@ -1,0 +1,65 @@
+#include "runtime/kernels/cuda/cublaslt.h"
+
+#include "runtime/support/error.h"
+
+#include <dlfcn.h>
+
+namespace dtc::cublaslt {
+
+static constexpr const char *Remedy =
+    "; install the cuBLAS of CUDA 12 or 13 where the loader finds it (LD_LIBRARY_PATH), "
+    "or compile the program for a processor";
+
+static std::string versionText(size_t version) {
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
+std::vector<const char *> namesFor(int driverVersion) {
+  constexpr const char *Of12 = "libcublasLt.so.12", *Of13 = "libcublasLt.so.13";
+  constexpr int Cuda13 = 13000;
+  return driverVersion < Cuda13 ? std::vector{Of12, Of13} : std::vector{Of13, Of12};
+}
+
+Library::Library(std::span<const char *const> names) {
+  std::string reasons;
+  for (const char *name : names) {
+    try {
+      load(name);
+      return;
+    } catch (const Error &error) {
+      reasons += (reasons.empty() ? "" : "; ") + std::string(error.what());
+    }
+  }
+  throw Error("products on NVIDIA GPUs are cuBLASLt's, and it cannot be used: " + reasons + Remedy);
+}
+
+Library::~Library() { destroy(state); }
+
+void Library::load(const char *name) {
+  void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (!library) {
+    const char *reason = dlerror();
+    throw Error(reason ? reason : name);
+  }
+  const char *missing = nullptr;
+#define DTC_CUBLASLT_FIND(member, symbol, ...)                                                                         \
+  member = reinterpret_cast<member##_fn *>(dlsym(library, #symbol));                                                   \
+  if (!member && !missing)                                                                                             \
+    missing = #symbol;
+  DTC_CUBLASLT_FUNCTIONS(DTC_CUBLASLT_FIND)
+#undef DTC_CUBLASLT_FIND
+  if (missing)
+    throw Error(std::string(name) + " has no function '" + missing + "'");
+  if (size_t version = getVersion(); version < OldestVersion || version > NewestVersion)
+    throw Error(std::string(name) + " is cuBLASLt " + versionText(version) + ", and programs need one of " +
+                versionText(OldestVersion) + " to " + versionText(NewestVersion));
+  check(create(&state), std::string("cannot use ") + name);
+}
+
+void Library::check(int status, const std::string &what) const {
+  if (status != Success)
+    throw Error(what + ": cuBLASLt says " + getStatusName(status));
+}
+
+} // namespace dtc::cublaslt

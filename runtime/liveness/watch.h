@@ -1,0 +1,40 @@
+// Why does a job not go on? What is known of each rank, and what follows from it.
+#pragma once
+
+#include "runtime/liveness/control_block.h"
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dtc {
+
+/// From whom a rank has heard nothing for longest over a connection of their own.
+struct SilentPeer {
+  int rank = -1;
+  std::chrono::milliseconds time{0};
+  std::string link; ///< as Signs::link
+};
+
+/// What can be seen of one rank.
+struct Signs {
+  int rank = 0;
+  std::chrono::milliseconds silent{0};       ///< since its process last gave a sign of life
+  std::chrono::milliseconds systemSilent{0}; ///< since its host last did; as `silent` where nobody knows
+  std::chrono::milliseconds still{0};        ///< since it last began a command
+  bool inList = false;                       ///< it is within a command list, not between them
+  bool waiting = false;                      ///< for other ranks
+  std::string place;                         ///< "list 'micro', command 7 (h.0.attn)"
+  std::string link{};                        ///< "10.0.0.1 and 10.0.0.2", over which it is heard
+  SilentPeer silentPeer{};
+};
+
+/// The rank to blame for that nothing has happened for so long, and why; none while all is well. Told apart:
+///   unreachable  neither the process nor its host give a sign, to the one who asks or to another rank
+///   stopped      the host does, the process does not (SIGSTOP, a debugger, a machine out of memory)
+///   hung         it lives and does not wait for others, but gets no further
+///   at odds      all wait for each other
+std::optional<FailureNotice> judge(const std::vector<Signs> &signs, std::chrono::milliseconds timeout);
+
+} // namespace dtc

@@ -1,0 +1,27 @@
+// How a line to a person begins, whoever says it: the compiler, the launcher or a rank (docs/running.md).
+#pragma once
+
+#include "runtime/support/escape.h"
+#include "runtime/support/time_text.h"
+
+#include <string>
+#include <string_view>
+
+namespace dtc {
+
+inline constexpr std::string_view NewsPrefix = "dtc: ", WarningPrefix = "dtc: warning: ", ErrorPrefix = "dtc: error: ";
+
+/// Writes the line to the standard error. Never fails: who has no reader still does his work.
+inline void tellLine(std::string_view prefix, std::string_view text) {
+  tell(stderr, std::string(prefix).append(text) + "\n");
+}
+inline void tellNews(std::string_view text) { tellLine(NewsPrefix, text); }
+inline void tellWarning(std::string_view text) { tellLine(WarningPrefix, text); }
+inline void tellError(std::string_view text) { tellLine(ErrorPrefix, text); }
+
+/// The same of a run, which may take days: in a log the time stands before it.
+inline void logNews(std::string_view text) { tellLine(timeStamp(stderr).append(NewsPrefix), text); }
+inline void logWarning(std::string_view text) { tellLine(timeStamp(stderr).append(WarningPrefix), text); }
+inline void logError(std::string_view text) { tellLine(timeStamp(stderr).append(ErrorPrefix), text); }
+
+} // namespace dtc
