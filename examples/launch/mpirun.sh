@@ -11,5 +11,5 @@ if [[ ${HOSTS:-} ]]; then
   export MASTER_ADDR=${HOSTS%%[:,]*}
   hosts=(--host "$HOSTS" -x MASTER_ADDR -x DTC_TOKEN -x DTC_TOKEN_FILE)
 fi
-# Ranks have threads of their own: they are not to be bound to one core each.
+# Ranks have threads of their own, so they must not be bound to one core each.
 exec "$(dirname "$0")/go-on" "$1" mpirun --bind-to none -n "$RANKS" "${hosts[@]}" "${@:2}"

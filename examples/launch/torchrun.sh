@@ -1,7 +1,7 @@
 #!/bin/bash
-# torchrun.sh OUT PROGRAM ARGUMENTS...: torchrun starts the ranks; --no-python, as a program is no script of Python.
+# torchrun.sh OUT PROGRAM ARGUMENTS...: torchrun starts the ranks; --no-python, because a program is not a Python script.
 #   RANKS=4 torchrun.sh out ./gpt --data corpus.bin
-# On several hosts, on each with its number, and with DTC_TOKEN or DTC_TOKEN_FILE in the environment:
+# On several hosts, run on each with its own NODE, and with DTC_TOKEN or DTC_TOKEN_FILE in the environment:
 #   RANKS=4 NODES=2 NODE=0 MASTER=node1 torchrun.sh out ./gpt --data corpus.bin
 set -euo pipefail
 : "${RANKS:?set RANKS to the number of ranks on each host}"

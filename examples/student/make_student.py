@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes the checkpoint and the tokenizer of docs/finetuning.md, as a user gets them from elsewhere.
+"""Makes the checkpoint and the tokenizer of docs/finetuning.md, such as a user would get from elsewhere.
 
     make_student.py FOLDER
 
-Needs torch, transformers and tokenizers. A byte-level BPE of 512 entries and a llama of two layers learn from the licences
-that every Debian has; the weights are saved in bf16. Nothing of dtc takes part.
+Needs torch, transformers and tokenizers, but not dtc. A byte-level BPE of 512 entries and a llama of two layers are
+trained on the licences that every Debian system has; the weights are saved in bf16.
 """
 
 import gzip
