@@ -7,7 +7,7 @@
 #include "runtime/checkpoint/model_directory.h"
 #include "runtime/checkpoint/output_file.h"
 #include "runtime/checkpoint/readers.h"
-#include "runtime/comm/agree.h"
+#include "runtime/comm/run_together.h"
 #include "runtime/support/write_error.h"
 
 #include <algorithm>
@@ -117,7 +117,7 @@ TrainerState loadCheckpoint(const RankState &state, Communicator &communicator, 
   std::optional<SafetensorsModel> model, slots;
   std::vector<LoadedTensor> tensors;
   ChecksumList list;
-  agree(communicator, [&] {
+  runTogether(communicator, [&] {
     trainer = readTrainerState(fs::path(directory) / TrainerStateFile);
     requireOwnName(directory, trainer);
     int64_t length = state.manifest().training().sequence_length();
@@ -153,7 +153,7 @@ void loadWeights(const RankState &state, Communicator &communicator, const std::
   std::optional<SafetensorsModel> weights;
   std::vector<LoadedTensor> tensors;
   ChecksumList list;
-  agree(communicator, [&] {
+  runTogether(communicator, [&] {
     if (has) {
       verifyShare(directory, readers);
       list = readChecksums(directory);

@@ -2,7 +2,7 @@
 
 #include "runtime/checkpoint/checkpoint_texts.h"
 #include "runtime/checkpoint/find_checkpoints.h"
-#include "runtime/comm/agree.h"
+#include "runtime/comm/run_together.h"
 #include "runtime/support/error.h"
 #include "runtime/support/mapped_file.h"
 
@@ -94,7 +94,7 @@ void verifyShare(const std::string &directory, const Readers &readers) {
 
 void verifyCheckpoint(Communicator &communicator, const std::string &directory) {
   Readers readers(communicator, directory);
-  agree(communicator, [&] { verifyShare(directory, readers); });
+  runTogether(communicator, [&] { verifyShare(directory, readers); });
 }
 
 //===----------------------------------------------------------------------===//
@@ -126,7 +126,7 @@ std::string chooseCheckpoint(Communicator &communicator, const std::string &path
                              const std::function<void(const std::string &)> &warn) {
   bool chooses = communicator.rank() == 0;
   std::vector<std::string> candidates; // rank 0's: its host may be the first to see the newest one
-  agree(communicator, [&] {
+  runTogether(communicator, [&] {
     if (chooses)
       candidates = findCheckpoints(path);
   });
@@ -136,7 +136,7 @@ std::string chooseCheckpoint(Communicator &communicator, const std::string &path
     std::string candidate = chooses ? candidates[static_cast<size_t>(turn)] : "";
     int64_t step = communicator.exchange(checkpointStep(candidate).value_or(-1)).front();
     try {
-      agree(communicator, [&] {
+      runTogether(communicator, [&] {
         if (!chooses)
           candidate = findChosen(path, step, communicator.rank());
       });

@@ -1,7 +1,7 @@
 #include "runtime/checkpoint/readers.h"
 
 #include "runtime/checkpoint/checksums.h"
-#include "runtime/comm/agree.h"
+#include "runtime/comm/run_together.h"
 #include "runtime/liveness/control_block.h"
 
 #include <array>
@@ -73,7 +73,7 @@ void requireSameTensors(Communicator &communicator, const Readers &readers, cons
     return;
   std::vector<int64_t> mine(tensors.size());
   uint64_t sum = 0;
-  agree(communicator, [&] {
+  runTogether(communicator, [&] {
     for (size_t i = 0; i < tensors.size(); ++i)
       if (readers.isMine(i)) {
         uint64_t hash = hashOf(tensors[i]);

@@ -6,7 +6,7 @@
 #include "runtime/abi/resolve.h"
 #include "runtime/abi/volume.h"
 #include "runtime/abi/written.h"
-#include "runtime/comm/agree.h"
+#include "runtime/comm/run_together.h"
 #include "runtime/support/atomic_file.h"
 #include "runtime/support/mapped_file.h"
 
@@ -217,12 +217,12 @@ static std::string_view textOf(const MappedFile &file) {
 
 void writeTrace(const Trace &trace, Communicator &communicator, const std::string &path) {
   TracePart mine(path, communicator.rank()); // removed when all have been read, or when writing failed
-  agree(communicator, [&] {
+  runTogether(communicator, [&] {
     AtomicFile part(mine.path);
     part.append(trace.events());
     part.publish(0666);
   });
-  agree(communicator, [&] {
+  runTogether(communicator, [&] {
     if (communicator.rank() != 0)
       return;
     TraceFile file(path);

@@ -1,6 +1,6 @@
 // All-to-all, of all rows or of as many as counts say.
 #include "runtime/abi/element_type.h"
-#include "runtime/comm/agreement.h"
+#include "runtime/comm/command_signature.h"
 #include "runtime/comm/hosts/parts.h"
 #include "runtime/comm/hosts/spanning_group.h"
 

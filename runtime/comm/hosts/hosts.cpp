@@ -1,7 +1,7 @@
 #include "runtime/comm/hosts/hosts.h"
 
 #include "runtime/abi/volume.h"
-#include "runtime/comm/agreement.h"
+#include "runtime/comm/command_signature.h"
 #include "runtime/support/error.h"
 #include "runtime/support/now.h"
 

@@ -2,7 +2,7 @@
 
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
-#include "runtime/comm/agreement.h"
+#include "runtime/comm/command_signature.h"
 #include "runtime/comm/hosts/parts.h"
 #include "runtime/comm/link_text.h"
 #include "runtime/comm/local/peer_memory.h"
@@ -89,7 +89,7 @@ void SpanningGroup::meet(const std::vector<int> &places) {
   control.synchronize(lane(), places);
   for (int place : places)
     if (control.ticket(lane(), place).signature != signature)
-      throwDisagreement(control.nameOf(control.self()), control.nameOf(place), *current.front(), step);
+      throwMismatch(control.nameOf(control.self()), control.nameOf(place), *current.front(), step);
 }
 
 /// The way to a rank that nobody has measured may be slow.
@@ -103,7 +103,7 @@ Link SpanningGroup::linkTo(int member) {
 void SpanningGroup::move(std::vector<Link> &links, const std::function<void()> &advance) {
   context.streams.move(
       links, advance,
-      [&](const Link &link) { throwDisagreement(group.ranks[group.self], link.peer, *current.front(), step); },
+      [&](const Link &link) { throwMismatch(group.ranks[group.self], link.peer, *current.front(), step); },
       [&](const Link &link) { throwDamage(link); });
 }
 

@@ -23,7 +23,7 @@
 #pragma once
 
 #include "runtime/abi/mesh.h"
-#include "runtime/comm/agreement.h"
+#include "runtime/comm/command_signature.h"
 #include "runtime/comm/hosts/streams.h"
 #include "runtime/comm/local/weighted_rows.h"
 

@@ -3,7 +3,7 @@
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/volume.h"
-#include "runtime/comm/agreement.h"
+#include "runtime/comm/command_signature.h"
 #include "runtime/comm/local/reduce.h"
 #include "runtime/comm/local/weighted_rows.h"
 #include "runtime/support/now.h"
@@ -55,12 +55,12 @@ std::vector<int64_t> PeerMemory::exchange(int64_t value) {
   return values;
 }
 
-void PeerMemory::checkAgreement(const Flight &flight) {
+void PeerMemory::checkSignatures(const Flight &flight) {
   uint32_t channel = flight.group.channel;
   uint64_t own = control.ticket(channel, rank()).signature;
   for (int member : flight.members)
     if (control.ticket(channel, member).signature != own)
-      throwDisagreement(control.nameOf(rank()), control.nameOf(member), *flight.parts.front(), flight.step);
+      throwMismatch(control.nameOf(rank()), control.nameOf(member), *flight.parts.front(), flight.step);
 }
 
 CommandHandle PeerMemory::start(const Group &group, const abi::Command &command) {
@@ -156,7 +156,7 @@ void PeerMemory::announce(Flight &flight) {
 void PeerMemory::move(Flight &flight) {
   flight.times.begin = now();
   control.awaitOthers(flight.group.channel, flight.members);
-  checkAgreement(flight);
+  checkSignatures(flight);
   const abi::Command &first = *flight.parts.front();
   if (first.has_start())
     for (size_t part = 0; part < flight.parts.size(); ++part)

@@ -97,7 +97,7 @@ private:
   void moveUnheard();
   void collective(const Group &group, const abi::Collective &collective, size_t part);
   void transfer(const Flight &flight, const abi::Transfer &transfer);
-  void checkAgreement(const Flight &flight);
+  void checkSignatures(const Flight &flight);
   void allReduce(const Group &group, const abi::Collective &collective, size_t part);
   void reduceScatter(const Group &group, const abi::Collective &collective, size_t part);
   void allGather(const Group &group, const abi::Collective &collective, size_t part);

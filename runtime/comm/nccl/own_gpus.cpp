@@ -1,6 +1,6 @@
 #include "runtime/comm/nccl/own_gpus.h"
 
-#include "runtime/comm/agree.h"
+#include "runtime/comm/run_together.h"
 #include "runtime/support/error.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ void requireOwnGpus(Communicator &hosts, const cuda::Gpu &gpu) {
   std::vector<int64_t> architectures = hosts.exchange(gpu.architecture());
   std::vector<int64_t> processors = hosts.exchange(gpu.multiprocessors());
   auto rank = static_cast<size_t>(hosts.rank());
-  agree(hosts, [&] {
+  runTogether(hosts, [&] {
     auto twin = std::ranges::find(identities.begin() + rank + 1, identities.end(), identities[rank]);
     if (twin != identities.end())
       throw Error(

@@ -3,8 +3,9 @@
 #include "runtime/abi/symbols.h"
 #include "runtime/abi/timetables.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/comm/agree.h"
-#include "runtime/program/agreement.h"
+#include "runtime/comm/run_together.h"
+#include "runtime/program/data_fingerprint.h"
+#include "runtime/program/rank_consistency.h"
 #include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
 #include "runtime/support/log_line.h"
@@ -18,7 +19,7 @@ Evaluation::Evaluation(Executor &executor, const abi::Training &training, const 
     : executor(executor), training(training), options(options),
       state(executor.manifest(), executor.rank(), executor.device(), executor.memory()), inputs(executor),
       evaluator(executor, inputs) {
-  agree(executor.communicator(), [&] { openData(); });
+  runTogether(executor.communicator(), [&] { openData(); });
   requireSameData(executor.communicator(), "--data", fingerprintOf(tokens));
   loadWeights();
 }
@@ -63,7 +64,7 @@ LossSum Evaluation::evaluate(size_t passage) {
 void Evaluation::blameWeights(size_t passage, double loss) {
   std::string what = fmt::format("the loss of {} is {}",
                                  options.byDocument ? fmt::format("document {}", passage) : tokens.describe(), loss);
-  agree(executor.communicator(), [&] {
+  runTogether(executor.communicator(), [&] {
     try {
       state.requireFinite();
     } catch (const Error &error) {
@@ -91,7 +92,7 @@ void Evaluation::run() {
       result.documents.push_back(ofPassage);
   }
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  agree(executor.communicator(), [&] {
+  runTogether(executor.communicator(), [&] {
     if (!isFirst())
       return;
     AtomicFile file(options.evaluation);

@@ -6,9 +6,9 @@
 #include "runtime/abi/timetables.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checksums.h"
-#include "runtime/comm/agree.h"
+#include "runtime/comm/run_together.h"
 #include "runtime/executor/shard.h"
-#include "runtime/program/agreement.h"
+#include "runtime/program/rank_consistency.h"
 #include "runtime/program/start/interrupt.h"
 #include "runtime/support/error.h"
 #include "runtime/support/mapped_file.h"
@@ -43,7 +43,7 @@ Generator::Generator(Executor &executor, uint64_t seed, const ProgramOptions &op
       inputs(inputsOfLists(executor.manifest(), executor.role())),
       hasCaches(!abi::timetableOf(executor.role(), abi::generationTimetable).period().empty()) {
   std::string text;
-  agree(executor.communicator(), [&] {
+  runTogether(executor.communicator(), [&] {
     text = MappedFile(options.sample).text();
     request = readRequest(options.sample, executor.manifest());
   });
@@ -58,7 +58,7 @@ void Generator::loadWeights(uint64_t seed, const ProgramOptions &options, int th
   std::string source = options.weights.empty() ? executor.manifest().model_directory() : options.weights;
   if (!source.empty())
     return dtc::loadWeights(state, executor.communicator(), source, options.verifyCheckpoint);
-  agree(executor.communicator(), [&] { state.initialize(seed, threads); });
+  runTogether(executor.communicator(), [&] { state.initialize(seed, threads); });
 }
 
 /// Lines come as they are made; that nobody reads them any more is no failure.

@@ -1,7 +1,7 @@
 #include "runtime/program/train/resume.h"
 
 #include "runtime/checkpoint/find_checkpoints.h"
-#include "runtime/program/agreement.h"
+#include "runtime/program/data_fingerprint.h"
 #include "runtime/support/error.h"
 
 #include <fmt/format.h>

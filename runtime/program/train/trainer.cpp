@@ -4,10 +4,11 @@
 #include "runtime/abi/symbols.h"
 #include "runtime/checkpoint/integrity.h"
 #include "runtime/checkpoint/model_directory.h"
-#include "runtime/comm/agree.h"
+#include "runtime/comm/run_together.h"
 #include "runtime/config/training_config.h"
 #include "runtime/observe/peak_flops.h"
-#include "runtime/program/agreement.h"
+#include "runtime/program/data_fingerprint.h"
+#include "runtime/program/rank_consistency.h"
 #include "runtime/program/run_description.h"
 #include "runtime/program/run_files.h"
 #include "runtime/program/start/interrupt.h"
@@ -40,7 +41,7 @@ Trainer::Trainer(Executor &executor, abi::Training training, ProgramOptions opti
       replicas(state, executor.communicator()) {
   done.program = std::move(program);
   goOnWhereStartedAgain(this->options, executor.communicator());
-  requireAgreement();
+  requireSameStart();
   openOutputs();
   requireSharedFolder();
   openData();
@@ -49,7 +50,7 @@ Trainer::Trainer(Executor &executor, abi::Training training, ProgramOptions opti
   drawSamples();
   if (!this->options.evalOnly)
     checkpointer.emplace(state, executor.communicator(), inFolder(RunFiles::Checkpoints), checkpointOptions());
-  agree(executor.communicator(), [&] {
+  runTogether(executor.communicator(), [&] {
     if (isFirst())
       announce();
   });
@@ -60,7 +61,7 @@ Trainer::Trainer(Executor &executor, abi::Training training, ProgramOptions opti
 //===----------------------------------------------------------------------===//
 
 /// How this rank was started is how all were: else one would wait where another does not.
-void Trainer::requireAgreement() const {
+void Trainer::requireSameStart() const {
   std::map<std::string, std::string> values = settingsOf(training);
   auto say = [](bool given) { return given ? "given" : "not given"; };
   values["the program"] = done.program;
@@ -83,7 +84,7 @@ void Trainer::requireAgreement() const {
 /// Tries everything that will be written, before anything is read: who lacks the rights is told now and not after the
 /// last step. What is there stays as it is until the run begins.
 void Trainer::openOutputs() {
-  agree(executor.communicator(), [&] {
+  runTogether(executor.communicator(), [&] {
     if (!isFirst())
       return;
     asOption("--out " + options.out, [&] {
@@ -148,7 +149,7 @@ void Trainer::loadState() {
   done.settings = settingsOf(training);
   if (!options.resume.empty())
     return resumeState();
-  agree(executor.communicator(), [&] {
+  runTogether(executor.communicator(), [&] {
     // Of a job that was started again, what lies there is its own, without a checkpoint yet.
     if (isFirst() && !options.evalOnly && !options.startedAgain)
       directory->requireFor("", false);
@@ -166,14 +167,14 @@ void Trainer::resumeState() {
                                       });
   std::vector<int64_t> warned = communicator.exchange(passedOver);
   passedOver = std::ranges::count(warned, 1) != 0;
-  agree(communicator, [&] { requireSameModel(ProgramConfig::of(executor.manifest()), path); });
+  runTogether(communicator, [&] { requireSameModel(ProgramConfig::of(executor.manifest()), path); });
   TrainerState was = loadCheckpoint(state, communicator, path, options.verifyCheckpoint);
   // The same run goes on: its seed decides, unless the user names another, which is then a difference.
   if (!assignsSetting(options.settings, "seed"))
     training.set_seed(was.seed);
   done.seed = training.seed();
   done.settings = settingsOf(training);
-  agree(communicator, [&] {
+  runTogether(communicator, [&] {
     if (!isFirst())
       return;
     if (!options.evalOnly)
@@ -195,11 +196,11 @@ void Trainer::loadWeights() {
                           : fmt::format("weights of {}", source);
   if (!source.empty())
     return dtc::loadWeights(state, executor.communicator(), source, options.verifyCheckpoint);
-  agree(executor.communicator(), [&] { state.initialize(training.seed(), threads); });
+  runTogether(executor.communicator(), [&] { state.initialize(training.seed(), threads); });
 }
 
 void Trainer::openData() {
-  agree(executor.communicator(), [&] {
+  runTogether(executor.communicator(), [&] {
     std::optional<TokenFile::Format> format = parseTokenFormat(options.dataFormat);
     sources = openSources(options.data, format);
     validationData = TokenData(options.validationData, format);
@@ -207,7 +208,7 @@ void Trainer::openData() {
 }
 
 void Trainer::drawSamples() {
-  agree(executor.communicator(), [&] {
+  runTogether(executor.communicator(), [&] {
     SamplerOptions parts{training.sequence_length(), abi::sizeOf(executor.manifest(), "vocab"),
                          training.validation_fraction(), training.seed(), training.separate_documents()};
     sampler.emplace(sources, parts, options.validationData.empty() ? nullptr : &validationData);
@@ -336,7 +337,7 @@ void Trainer::saveWhatWasGood(const Error &error) {
 /// What could not be written was told when it happened, and the run went on; now it decides the exit code, unless a
 /// signal does.
 void Trainer::closeOutputs(int code) {
-  agree(executor.communicator(), [&] {
+  runTogether(executor.communicator(), [&] {
     auto close = [&](auto &log) {
       try {
         if (log)
@@ -497,7 +498,7 @@ void Trainer::evaluate(StepRunner &steps) {
 
 /// The loss is the same on all ranks. One that holds a bad weight names it.
 void Trainer::blameWeights(double loss) {
-  agree(executor.communicator(), [&] {
+  runTogether(executor.communicator(), [&] {
     try {
       state.requireFinite();
     } catch (const Error &error) {

@@ -38,7 +38,7 @@ private:
   void loadState();
   void resumeState();
   void loadWeights();
-  void requireAgreement() const;
+  void requireSameStart() const;
   void requireTraceSteps() const;
   void announce();
   void announceData();

@@ -5,7 +5,7 @@
 #include "runtime/abi/judged.h"
 #include "runtime/data/token_writer.h"
 #include "runtime/launch/supervisor.h"
-#include "runtime/program/agreement.h"
+#include "runtime/program/data_fingerprint.h"
 #include "runtime/support/log_line.h"
 #include "test/runtime/program/toy_model.h"
 #include "test/runtime/temporary_directory.h"

@@ -29,7 +29,7 @@ uint64_t signatureOf(const std::vector<int> &members, Parts parts, uint64_t step
 int64_t bytesEach(Parts parts);
 
 /// Throws the Error that two ranks which brought different signatures get, the first of them in `step`.
-[[noreturn]] void throwDisagreement(int self, int other, const abi::Command &command, uint64_t step);
+[[noreturn]] void throwMismatch(int self, int other, const abi::Command &command, uint64_t step);
 
 /// Throws Error, the same one on every member, where one of an all-to-all with counts would send another fewer than 0
 /// or more rows than are meant for it. `counts`: those of each member, in the order of `ranks`, which are the job's

@@ -1,4 +1,4 @@
-#include "runtime/comm/agreement.h"
+#include "runtime/comm/command_signature.h"
 
 #include "runtime/abi/commands.h"
 #include "runtime/abi/volume.h"
@@ -68,7 +68,7 @@ uint64_t signatureOf(const std::vector<int> &members, Parts parts, uint64_t step
   return hash;
 }
 
-void throwDisagreement(int self, int other, const abi::Command &command, uint64_t step) {
+void throwMismatch(int self, int other, const abi::Command &command, uint64_t step) {
   std::string what = (command.has_start() ? "collective of " : "transfer of ") + abi::valueOf(command);
   throw Error("ranks " + std::to_string(self) + " and " + std::to_string(other) + " disagree about the " + what +
               " (the first is in step " + std::to_string(step) +

@@ -12,7 +12,7 @@ namespace dtc {
 /// Runs `work` on every rank and returns when all are done. When some fail, the lowest of them throws what its work
 /// threw, and all others an Error with the same exit code and no message: the user reads each mistake once. The
 /// communicator stays usable.
-void agree(Communicator &communicator, const std::function<void()> &work);
+void runTogether(Communicator &communicator, const std::function<void()> &work);
 
 /// Each rank's words, in the order of ranks. Eight letters at a time: for short ones. Collective.
 std::vector<std::string> exchangeText(Communicator &communicator, const std::string &mine);

@@ -1,4 +1,4 @@
-#include "runtime/comm/agree.h"
+#include "runtime/comm/run_together.h"
 
 #include "runtime/support/limits.h"
 
@@ -8,7 +8,7 @@
 
 namespace dtc {
 
-void agree(Communicator &communicator, const std::function<void()> &work) {
+void runTogether(Communicator &communicator, const std::function<void()> &work) {
   std::exception_ptr problem;
   int64_t code = 0;
   try {

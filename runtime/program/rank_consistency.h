@@ -4,7 +4,6 @@
 
 #include "runtime/checkpoint/trainer_state.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/data/sources.h"
 
 #include <map>
 #include <string>
@@ -15,19 +14,8 @@ namespace dtc {
 /// rank, the name and both values, without words on the others. All ranks have the same names. Collective.
 void requireSameConfiguration(Communicator &communicator, const std::map<std::string, std::string> &values);
 
-/// What tells tokens and loss masks from others: their bytes, and a hash of what sampleOf() takes of each file; of all
-/// of it when `whole`, as checkpoints of format 2 have it. For files of up to 64 MiB that is the same.
-DataFingerprint fingerprintOf(const TokenData &data, bool whole = false);
-
-/// The same of what is trained on. Of one source it is that of its tokens; of a mixture the weights and where sources
-/// end are part of it.
-DataFingerprint fingerprintOf(const std::vector<Source> &sources, bool whole = false);
-
 /// Throws Error (BadInput) where a rank's data are others than rank 0's: on rank 0 naming the lowest such rank and both
 /// fingerprints, without words on the others. `option` names them. Collective.
 void requireSameData(Communicator &communicator, const std::string &option, const DataFingerprint &mine);
-
-/// For people.
-std::string describe(const DataFingerprint &data);
 
 } // namespace dtc
