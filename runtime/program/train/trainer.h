@@ -1,23 +1,25 @@
-// The training run of one rank: state in, steps, evaluations, checkpoints, and what is told about them.
+// The training run of one rank: prepares outputs, data and state, and puts together the loop of steps
+// (training_loop.h) and the observers that report, evaluate, compare replicas, trace and save (training_observer.h).
 #pragma once
 
-#include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/checkpointer.h"
 #include "runtime/checkpoint/replicas.h"
-#include "runtime/checkpoint/step_news.h"
+#include "runtime/checkpoint/state.h"
+#include "runtime/checkpoint/trainer_state.h"
 #include "runtime/data/sampler.h"
 #include "runtime/data/sources.h"
 #include "runtime/executor/executor.h"
-#include "runtime/observe/metrics.h"
-#include "runtime/observe/progress.h"
-#include "runtime/observe/trace.h"
 #include "runtime/program/output_directory.h"
 #include "runtime/program/start/options.h"
-#include "runtime/program/train/step.h"
+#include "runtime/program/train/checkpoint_policy.h"
+#include "runtime/program/train/held_out_evaluation.h"
+#include "runtime/program/train/training_loop.h"
+#include "runtime/program/train/training_report.h"
 
+#include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace dtc {
 
@@ -42,35 +44,15 @@ private:
   void requireTraceSteps() const;
   void announce();
   void announceData();
-  int trainSteps(StepRunner &steps);
-  bool mayGoOn() const;
-  void trainStep(StepRunner &steps);
-  void report(const StepResult &result, double seconds, const std::vector<StepNews> &news);
-  void reportComputed(const std::vector<StepNews> &news, StepMetrics &line);
-  void evaluate(StepRunner &steps);
-  [[noreturn]] void blameWeights(double loss);
-  void beginCheckpoint();
-  void finishCheckpoint();
-  void saveWhatWasGood(const Error &error);
-  Checkpointer::Options checkpointOptions();
-  void tellCheckpoint(const std::optional<std::string> &path);
-  std::vector<StepNews> exchangeNews(double computed);
-  void heed(const std::vector<StepNews> &all);
-  void awaitCopy();
-  void startTrace();
-  void finishTrace();
-  void closeOutputs(int code);
+  int train(TrainingLoop &loop, HeldOutEvaluation &evaluation);
   std::string inFolder(const char *name) const { return std::filesystem::path(options.out) / name; }
-  void note(const std::string &line);
-  void noteDevice();
-  void warn(const std::string &message);
-  void noteStop(int signal);
   bool isFirst() const { return executor.rank() == 0; }
 
   Executor &executor;
   abi::Training training;
   ProgramOptions options;
   int threads;
+  TrainingReport report;
   std::optional<OutputDirectory> directory; // rank 0's: before all that is read or written in it
   RankState state;
   ReplicaCheck replicas;
@@ -80,19 +62,8 @@ private:
   std::vector<Source> sources;
   TokenData validationData;
   std::optional<Sampler> sampler;
-  std::optional<Checkpointer> checkpointer; // where something is trained
-  int stop = 0;                             // the signal by which somebody asks to stop
-  int64_t lastCheckpoint = -1;              // steps done when it was begun
-  std::optional<double> checkpointSeconds;  // that training has waited for checkpoints since the last line of metrics
-  std::unique_ptr<Trace> trace;
-  std::vector<std::string> unwritten; // what this rank could not write beside checkpoints, and why
-  // Rank 0 alone tells.
-  std::optional<StragglerWatch> stragglers; // where ranks' own times are known
-  std::optional<Progress> progress;
-  std::optional<MetricsWriter> metrics;
-  std::optional<LogFile> losses;
-  double peakFlops = 0;    // of the device, for this rank; 0: nobody knows
-  double waitedBefore = 0; // for the device, before the step
+  int64_t lastCheckpoint = -1;                 // steps of the checkpoint that is gone on from; -1: none
+  std::optional<CheckpointPolicy> checkpoints; // where something is trained
 };
 
 } // namespace dtc
