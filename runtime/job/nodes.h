@@ -4,7 +4,7 @@
 
 #include "runtime/job/session.h"
 
-#include "runtime/liveness/control_block.h"
+#include "runtime/liveness/failure_record.h"
 
 #include <chrono>
 #include <condition_variable>

@@ -8,7 +8,7 @@
 
 #include "runtime/job/nodes.h"
 #include "runtime/job/session.h"
-#include "runtime/liveness/control_block.h"
+#include "runtime/liveness/failure_record.h"
 #include "runtime/liveness/whereabouts.h"
 
 #include <chrono>

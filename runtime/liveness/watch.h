@@ -1,7 +1,7 @@
 // Why does a job not go on? What is known of each rank, and what follows from it.
 #pragma once
 
-#include "runtime/liveness/control_block.h"
+#include "runtime/liveness/failure_record.h"
 
 #include <chrono>
 #include <optional>

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "runtime/abi/mesh.h"
-#include "runtime/liveness/control_block.h"
+#include "runtime/liveness/failure_record.h"
 #include "runtime/liveness/whereabouts.h"
 #include "runtime/meeting/descriptor.h"
 

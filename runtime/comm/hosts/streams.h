@@ -12,7 +12,7 @@
 #pragma once
 
 #include "runtime/comm/hosts/run_hash.h"
-#include "runtime/liveness/control_block.h"
+#include "runtime/liveness/failure_record.h"
 #include "runtime/meeting/descriptor.h"
 #include "runtime/meeting/membership.h"
 
