@@ -1,7 +1,7 @@
 #include "runtime/abi/container.h"
 
-#include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
+#include "runtime/support/output_file.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -5,9 +5,9 @@
 #include "runtime/checkpoint/find_checkpoints.h"
 #include "runtime/checkpoint/integrity.h"
 #include "runtime/checkpoint/model_directory.h"
-#include "runtime/checkpoint/output_file.h"
 #include "runtime/checkpoint/readers.h"
 #include "runtime/comm/run_together.h"
+#include "runtime/support/output_file.h"
 #include "runtime/support/write_error.h"
 
 #include <algorithm>

@@ -4,9 +4,9 @@
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/checkpoint/find_checkpoints.h"
 #include "runtime/checkpoint/integrity.h"
-#include "runtime/checkpoint/output_file.h"
 #include "runtime/support/error.h"
 #include "runtime/support/mapped_file.h"
+#include "runtime/support/output_file.h"
 #include "runtime/support/write_error.h"
 
 #include <algorithm>

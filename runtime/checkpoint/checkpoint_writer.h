@@ -3,9 +3,9 @@
 #pragma once
 
 #include "runtime/checkpoint/file_plan.h"
-#include "runtime/checkpoint/output_file.h"
 #include "runtime/checkpoint/trainer_state.h"
 #include "runtime/device/arena.h"
+#include "runtime/support/output_file.h"
 
 #include <atomic>
 #include <filesystem>

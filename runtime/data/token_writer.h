@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/data/token_file.h"
-#include "runtime/support/atomic_file.h"
+#include "runtime/support/output_file.h"
 
 #include <cstdint>
 #include <optional>

@@ -1,7 +1,7 @@
 #include "runtime/liveness/flight_record.h"
 
-#include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
+#include "runtime/support/output_file.h"
 
 #include <chrono>
 #include <fmt/format.h>

@@ -7,8 +7,8 @@
 #include "runtime/abi/volume.h"
 #include "runtime/abi/written.h"
 #include "runtime/comm/run_together.h"
-#include "runtime/support/atomic_file.h"
 #include "runtime/support/mapped_file.h"
+#include "runtime/support/output_file.h"
 
 #include <algorithm>
 #include <fmt/format.h>

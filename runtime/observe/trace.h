@@ -7,7 +7,7 @@
 #include "runtime/abi/manifest.pb.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/executor/observer.h"
-#include "runtime/support/atomic_file.h"
+#include "runtime/support/output_file.h"
 
 #include <cstdint>
 #include <map>

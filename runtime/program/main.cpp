@@ -22,10 +22,10 @@
 #include "runtime/program/start/lost_file.h"
 #include "runtime/program/start/options.h"
 #include "runtime/program/train/trainer.h"
-#include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
 #include "runtime/support/limits.h"
 #include "runtime/support/log_line.h"
+#include "runtime/support/output_file.h"
 #include "runtime/support/seconds.h"
 #include "runtime/support/standard_files.h"
 

@@ -2,8 +2,8 @@
 
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/checkpoint/find_checkpoints.h"
-#include "runtime/checkpoint/output_file.h"
 #include "runtime/program/run_files.h"
+#include "runtime/support/output_file.h"
 #include "runtime/support/write_error.h"
 
 #include <cerrno>

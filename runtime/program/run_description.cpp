@@ -2,7 +2,7 @@
 
 #include "runtime/config/training_config.h"
 #include "runtime/program/run_files.h"
-#include "runtime/support/atomic_file.h"
+#include "runtime/support/output_file.h"
 
 #include <filesystem>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // dtc calibrate: measures this machine, and writes a cluster file of it.
-#include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
 #include "runtime/support/log_line.h"
+#include "runtime/support/output_file.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/FoundGpu.h"
 #include "tools/dtc/TemporaryFolder.h"

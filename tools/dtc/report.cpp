@@ -1,8 +1,8 @@
 // dtc report: a page about a run.
 #include "runtime/abi/timetables.h"
 #include "runtime/program/run_files.h"
-#include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
+#include "runtime/support/output_file.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/TemporaryFolder.h"

@@ -1,7 +1,7 @@
 // dtc tune: which order of a step, and which buckets, are the fastest on the machine itself.
 #include "runtime/program/start/command_line.h"
-#include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
+#include "runtime/support/output_file.h"
 #include "runtime/support/write_error.h"
 #include "timing/cost/fit.h"
 #include "tools/dtc/Colour.h"

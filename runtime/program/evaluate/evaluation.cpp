@@ -6,9 +6,9 @@
 #include "runtime/comm/run_together.h"
 #include "runtime/program/data_fingerprint.h"
 #include "runtime/program/rank_consistency.h"
-#include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
 #include "runtime/support/log_line.h"
+#include "runtime/support/output_file.h"
 
 #include <cmath>
 #include <fmt/format.h>

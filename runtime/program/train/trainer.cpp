@@ -12,8 +12,8 @@
 #include "runtime/program/train/replica_comparison.h"
 #include "runtime/program/train/resume.h"
 #include "runtime/program/train/step_trace.h"
-#include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
+#include "runtime/support/output_file.h"
 #include "runtime/support/write_error.h"
 
 #include <algorithm>

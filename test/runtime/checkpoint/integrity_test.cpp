@@ -3,10 +3,10 @@
 #include "test/runtime/program/manifests.h"
 
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/output_file.h"
 #include "runtime/comm/local/in_process.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/support/error.h"
+#include "runtime/support/output_file.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // A file that appears whole or not at all, whatever is in its way.
-#include "runtime/support/atomic_file.h"
+#include "runtime/support/output_file.h"
 
 #include "runtime/support/error.h"
 #include "test/runtime/failing_close.h"
