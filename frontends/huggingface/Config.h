@@ -3,8 +3,8 @@
 
 #include "frontends/Frontend.h"
 #include "frontends/ModelBuilder.h"
-#include "runtime/checkpoint/model_directory.h"
 #include "runtime/support/error.h"
+#include "runtime/weights/model_directory.h"
 
 #include <nlohmann/json.hpp>
 

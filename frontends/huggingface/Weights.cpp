@@ -3,9 +3,9 @@
 
 #include "dialect/IR/Names.h"
 #include "dialect/IR/Ops.h"
-#include "runtime/checkpoint/model_directory.h"
 #include "runtime/support/error.h"
 #include "runtime/support/suggest.h"
+#include "runtime/weights/model_directory.h"
 
 #include <fmt/format.h>
 

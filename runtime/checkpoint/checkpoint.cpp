@@ -4,11 +4,11 @@
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/checkpoint/find_checkpoints.h"
 #include "runtime/checkpoint/integrity.h"
-#include "runtime/checkpoint/model_directory.h"
 #include "runtime/checkpoint/readers.h"
 #include "runtime/comm/run_together.h"
 #include "runtime/support/output_file.h"
 #include "runtime/support/write_error.h"
+#include "runtime/weights/model_directory.h"
 
 #include <algorithm>
 #include <filesystem>

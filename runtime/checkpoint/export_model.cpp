@@ -4,14 +4,14 @@
 #include "runtime/checkpoint/checkpoint_texts.h"
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/checkpoint/integrity.h"
-#include "runtime/checkpoint/model_directory.h"
-#include "runtime/checkpoint/model_files.h"
 #include "runtime/checkpoint/shards.h"
 #include "runtime/comm/local/in_process.h"
 #include "runtime/support/error.h"
 #include "runtime/support/mapped_file.h"
 #include "runtime/support/output_file.h"
 #include "runtime/support/write_error.h"
+#include "runtime/weights/model_directory.h"
+#include "runtime/weights/model_files.h"
 
 #include <algorithm>
 #include <bit>

@@ -2,8 +2,8 @@
 
 #include "runtime/checkpoint/checkpoint_texts.h"
 #include "runtime/checkpoint/checksums.h"
-#include "runtime/checkpoint/model_directory.h"
 #include "runtime/support/error.h"
+#include "runtime/weights/model_directory.h"
 
 #include <algorithm>
 #include <charconv>

@@ -2,8 +2,8 @@
 // that see the same folder share the work of reading it, and what was read from different folders is compared.
 #pragma once
 
-#include "runtime/checkpoint/safetensors.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/weights/safetensors.h"
 
 #include <cstdint>
 #include <functional>

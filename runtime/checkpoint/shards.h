@@ -1,7 +1,7 @@
 // How many tensors become files: cut by size, and named and listed as Hugging Face's tools look for them.
 #pragma once
 
-#include "runtime/checkpoint/safetensors.h"
+#include "runtime/weights/safetensors.h"
 
 #include <cstdint>
 #include <span>

@@ -6,8 +6,8 @@
 #include "runtime/abi/manifest.pb.h"
 #include "runtime/abi/mesh.h"
 #include "runtime/checkpoint/file_layout.h"
-#include "runtime/checkpoint/safetensors.h"
 #include "runtime/device/device.h"
+#include "runtime/weights/safetensors.h"
 
 #include <cstddef>
 #include <functional>

@@ -1,5 +1,5 @@
 // The native program in bf16: how far it strays from f64, beside PyTorch's autocast and under different layouts.
-#include "runtime/checkpoint/safetensors.h"
+#include "runtime/weights/safetensors.h"
 #include "test/e2e/native_subject.h"
 
 #include <map>

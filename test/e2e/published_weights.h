@@ -3,7 +3,7 @@
 
 #include "dialect/IR/HostTensor.h"
 #include "dialect/IR/Ops.h"
-#include "runtime/checkpoint/safetensors.h"
+#include "runtime/weights/safetensors.h"
 
 #include <cassert>
 #include <vector>

@@ -3,8 +3,8 @@
 #include "frontends/Frontend.h"
 #include "frontends/huggingface/Families.h"
 #include "frontends/huggingface/Huggingface.h"
-#include "runtime/checkpoint/model_directory.h"
 #include "runtime/support/error.h"
+#include "runtime/weights/model_directory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

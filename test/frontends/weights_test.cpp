@@ -1,8 +1,8 @@
 // Weights beside a config.json have to be the model's. The models are those recorded with PyTorch.
 #include "frontends/Frontend.h"
 #include "frontends/huggingface/Families.h"
-#include "runtime/checkpoint/model_directory.h"
 #include "runtime/support/error.h"
+#include "runtime/weights/model_directory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,13 +1,13 @@
 // dtc eval: loss and perplexity of a model over token files. A program is run as it is, on local ranks; of a model one
 // is compiled first, into a folder that goes when its numbers are there.
 #include "runtime/checkpoint/export_model.h"
-#include "runtime/checkpoint/model_directory.h"
 #include "runtime/data/evaluation_result.h"
 #include "runtime/data/token_file.h"
 #include "runtime/program/start/command_line.h"
 #include "runtime/support/error.h"
 #include "runtime/support/log_line.h"
 #include "runtime/support/mapped_file.h"
+#include "runtime/weights/model_directory.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Compiler.h"
 #include "tools/dtc/Program.h"

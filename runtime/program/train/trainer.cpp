@@ -2,7 +2,6 @@
 
 #include "runtime/abi/symbols.h"
 #include "runtime/checkpoint/integrity.h"
-#include "runtime/checkpoint/model_directory.h"
 #include "runtime/comm/run_together.h"
 #include "runtime/config/training_config.h"
 #include "runtime/program/data_fingerprint.h"
@@ -15,6 +14,7 @@
 #include "runtime/support/error.h"
 #include "runtime/support/output_file.h"
 #include "runtime/support/write_error.h"
+#include "runtime/weights/model_directory.h"
 
 #include <algorithm>
 #include <chrono>

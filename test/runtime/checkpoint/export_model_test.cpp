@@ -2,8 +2,8 @@
 #include "runtime/checkpoint/export_model.h"
 
 #include "runtime/abi/element_type.h"
-#include "runtime/checkpoint/safetensors.h"
 #include "runtime/support/error.h"
+#include "runtime/weights/safetensors.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <bit>

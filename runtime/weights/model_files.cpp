@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/model_files.h"
+#include "runtime/weights/model_files.h"
 
 #include "runtime/support/error.h"
 #include "runtime/support/escape.h"

@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/safetensors.h"
+#include "runtime/weights/safetensors.h"
 
 #include "runtime/support/error.h"
 #include "test/runtime/temporary_directory.h"

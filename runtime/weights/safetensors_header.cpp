@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/safetensors_header.h"
+#include "runtime/weights/safetensors_header.h"
 
 #include "runtime/abi/element_type.h"
 #include "runtime/support/error.h"

@@ -2,7 +2,7 @@
 // compiler asks when it finds weights beside a config.json, every program when it starts from weights.
 #pragma once
 
-#include "runtime/checkpoint/safetensors.h"
+#include "runtime/weights/safetensors.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 // Parsing and checking a safetensors header. Separate from file access so that it can be fuzzed on bytes alone.
 #pragma once
 
-#include "runtime/checkpoint/safetensors.h"
+#include "runtime/weights/safetensors.h"
 
 namespace dtc {
 

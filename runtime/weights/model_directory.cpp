@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/model_directory.h"
+#include "runtime/weights/model_directory.h"
 
 #include "runtime/support/error.h"
 #include "runtime/support/mapped_file.h"

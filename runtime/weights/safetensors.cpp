@@ -1,9 +1,9 @@
-#include "runtime/checkpoint/safetensors.h"
+#include "runtime/weights/safetensors.h"
 
 #include "runtime/abi/element_type.h"
-#include "runtime/checkpoint/safetensors_header.h"
 #include "runtime/support/error.h"
 #include "runtime/support/nesting.h"
+#include "runtime/weights/safetensors_header.h"
 
 #include <cstring>
 #include <filesystem>
