@@ -3,8 +3,11 @@
 
 #include "frontends/huggingface/Families.h"
 #include "runtime/support/suggest.h"
+#include "runtime/weights/config_rules.h"
 
+#include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
 #include <limits>
 #include <vector>
 
@@ -107,21 +110,21 @@ std::string Config::word(std::string_view key) {
 }
 
 Activation Config::activation(std::string_view key) {
-  static const std::map<std::string, Activation, std::less<>> known = {
-      {"gelu_new", Activation::GeluTanh}, {"gelu_pytorch_tanh", Activation::GeluTanh},
-      {"gelu", Activation::Gelu},         {"gelu_python", Activation::Gelu},
-      {"silu", Activation::Silu},         {"swish", Activation::Silu},
-      {"tanh", Activation::Tanh}};
+  static const std::map<std::string, Activation, std::less<>> byCommonName = {{"gelu_new", Activation::GeluTanh},
+                                                                              {"gelu", Activation::Gelu},
+                                                                              {"silu", Activation::Silu},
+                                                                              {"tanh", Activation::Tanh}};
   std::string name = word(key);
-  auto found = known.find(name);
-  if (found != known.end())
+  auto found = byCommonName.find(config_rules::commonActivation(name));
+  if (found != byCommonName.end())
     return found->second;
-  std::vector<std::string> names;
-  names.reserve(known.size());
-  for (const auto &[knownName, function] : known)
-    names.push_back(knownName);
+  std::vector<std::string_view> names;
+  for (const config_rules::ActivationName &known : config_rules::activationNames)
+    names.push_back(known.name);
+  std::string supported = fmt::format("{}", fmt::join(names, ", "));
+  std::ranges::sort(names); // of equally near ones the first is meant
   fail(key, "names the activation '" + name + "', which is not supported" + didYouMean(name, names) +
-                " (supported: gelu_new, gelu_pytorch_tanh, gelu, gelu_python, silu, swish, tanh)");
+                " (supported: " + supported + ")");
 }
 
 const json *Config::integer(std::string_view key) {

@@ -1,6 +1,8 @@
 // Reads what the families of Llama's kind say alike.
 #include "frontends/huggingface/Decoder.h"
 
+#include "runtime/weights/config_rules.h"
+
 #include <algorithm>
 
 using namespace dtc;
@@ -27,7 +29,8 @@ Decoder::Decoder(Config &config, const ModelOptions &options, std::string_view a
 
 void Decoder::readHeads(Config &config) {
   int64_t heads = config.size("num_attention_heads");
-  kvHeads = config.isNull("num_key_value_heads") ? heads : config.size("num_key_value_heads", heads);
+  int64_t usual = config_rules::keyValueHeads(heads);
+  kvHeads = config.isNull("num_key_value_heads") ? usual : config.size("num_key_value_heads", usual);
   if (heads % kvHeads != 0)
     config.fail("num_key_value_heads", "is " + std::to_string(kvHeads) + ", which does not divide the " +
                                            std::to_string(heads) + " query heads (num_attention_heads)");
@@ -35,7 +38,7 @@ void Decoder::readHeads(Config &config) {
     config.fail("hidden_size", "is " + std::to_string(embed) + ", which is not a multiple of the " +
                                    std::to_string(heads) + " query heads (num_attention_heads)");
   group = heads / kvHeads;
-  headDim = config.size("head_dim", std::max<int64_t>(embed / heads, 1));
+  headDim = config.size("head_dim", std::max<int64_t>(config_rules::headSize(embed, heads), 1));
   if (headDim % 2 != 0)
     config.fail("head_dim", "is " + std::to_string(headDim) +
                                 "; rotary positions need an even size (by default it is "
@@ -70,7 +73,7 @@ void Decoder::readUpperWindows(Config &config) {
     first = config.integer("max_window_layers");
     window = config.window("sliding_window");
   }
-  readLayerTypes(config, [&](int64_t layer) { return *first <= layer; });
+  readLayerTypes(config, [&](int64_t layer) { return config_rules::isUpperLayer(layer, *first); });
 }
 
 void Decoder::readLayerTypes(Config &config, const std::function<bool(int64_t)> &usual) {

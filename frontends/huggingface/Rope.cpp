@@ -27,9 +27,9 @@ static double positive(Config &entries, std::string_view key, double absent) {
 static double magnitude(double factor, double weight) { return factor <= 1 ? 1 : 0.1 * weight * std::log(factor) + 1; }
 
 void Rope::readYarn(Config &entries) {
-  fast = positive(entries, "beta_fast", 32);
-  slow = positive(entries, "beta_slow", 1);
-  truncates = !entries.has("truncate") || entries.flag("truncate");
+  fast = positive(entries, "beta_fast", fast);
+  slow = positive(entries, "beta_slow", slow);
+  truncates = entries.has("truncate") ? entries.flag("truncate") : truncates;
   double scale = entries.has("mscale") ? entries.number("mscale") : 0;
   double allScale = entries.has("mscale_all_dim") ? entries.number("mscale_all_dim") : 0;
   bool isRelative = scale != 0 && allScale != 0;

@@ -30,11 +30,11 @@ private:
   void readYarn(Config &entries);
   void readLlama3(Config &entries);
 
-  double theta = 10000, share = 1;
+  double theta = 0, share = 1; ///< each family gives a base
   std::string type = "default";
   double factor = 1, trained = 0;       ///< positions that the model was trained for, before they were stretched
-  double lowFactor = 1, highFactor = 4; ///< of llama3
-  double fast = 32, slow = 1;           ///< of yarn: turns within the trained positions
+  double lowFactor = 0, highFactor = 0; ///< of llama3, which has no defaults
+  double fast = 32, slow = 1;           ///< of yarn: turns within the trained positions; these are the defaults
   double amplitude = 1;
   bool truncates = true;
 };

@@ -4,6 +4,7 @@
 #include "runtime/support/mapped_file.h"
 #include "runtime/support/nesting.h"
 #include "runtime/support/suggest.h"
+#include "runtime/weights/config_rules.h"
 
 #include <algorithm>
 #include <array>
@@ -143,11 +144,13 @@ static void fillLayers(Meaning &meaning) {
     return;
   if (interval > 0 && !meaning.contains("no_rope_layers"))
     for (int64_t i = 0; i < layers; ++i)
-      meaning["no_rope_layers"].push_back((i + 1) % interval != 0 ? 1 : 0);
+      meaning["no_rope_layers"].push_back(config_rules::isNotEveryNth(i, interval) ? 1 : 0);
   if (meaning.contains("sliding_window") && !meaning.contains("layer_types")) {
     int64_t first = number("max_window_layers", layers);
     auto hasWindow = [&](int64_t i) {
-      return pattern > 0 ? (i + 1) % pattern != 0 : interval > 0 ? meaning["no_rope_layers"][i] == 0 : i >= first;
+      return pattern > 0    ? config_rules::isNotEveryNth(i, pattern)
+             : interval > 0 ? meaning["no_rope_layers"][i] == 0
+                            : config_rules::isUpperLayer(i, first);
     };
     bool isListed = pattern > 0 || interval > 0 || meaning.contains("max_window_layers");
     for (int64_t i = 0; isListed && i < layers; ++i)
@@ -170,20 +173,17 @@ static void fillDerived(Meaning &meaning) {
     for (const char *key : {"sliding_window", "max_window_layers", "layer_types"})
       meaning.erase(key);
   if (whole("n_embd"))
-    derive("n_inner", 4 * meaning["n_embd"].get<int64_t>());
+    derive("n_inner", config_rules::innerSize(meaning["n_embd"].get<int64_t>()));
   if (whole("num_attention_heads") && whole("hidden_size")) {
     int64_t heads = meaning["num_attention_heads"].get<int64_t>();
-    derive("num_key_value_heads", heads);
-    derive("head_dim", heads > 0 ? std::optional(meaning["hidden_size"].get<int64_t>() / heads) : std::nullopt);
+    int64_t hidden = meaning["hidden_size"].get<int64_t>();
+    derive("num_key_value_heads", config_rules::keyValueHeads(heads));
+    derive("head_dim", heads > 0 ? std::optional(config_rules::headSize(hidden, heads)) : std::nullopt);
   }
   for (const char *key : {"activation_function", "hidden_act", "hidden_activation"})
-    if (auto found = meaning.find(key); found != meaning.end()) {
-      json &name = found->second;
-      name = name == "gelu_pytorch_tanh" ? "gelu_new"
-             : name == "swish"           ? "silu"
-             : name == "gelu_python"     ? "gelu"
-                                         : name;
-    }
+    if (auto found = meaning.find(key); found != meaning.end() && found->second.is_string())
+      if (std::string_view common = config_rules::commonActivation(found->second.get<std::string>()); !common.empty())
+        found->second = common;
 }
 
 /// The keys that decide what a model computes from its weights, each with its value in one form. What is false or null

@@ -1,6 +1,7 @@
 // Gemma 3, its text models: Gemma Team, arXiv:2503.19786. Gemma 2 with norms of queries and keys in place of the
 // scores' soft cap, and rotary positions of their own in layers with a window.
 #include "frontends/huggingface/Gemma.h"
+#include "runtime/weights/config_rules.h"
 
 using namespace dtc;
 using namespace dtc::huggingface;
@@ -29,7 +30,8 @@ static void readRotaries(Decoder &gemma, Config &config) {
 
 static std::unique_ptr<Family> readGemma3(Config &config, const ModelOptions &options) {
   int64_t pattern = config.size("sliding_window_pattern");
-  auto gemma = readGemma(config, options, [&](int64_t layer) { return (layer + 1) % pattern != 0; });
+  auto usual = [&](int64_t layer) { return config_rules::isNotEveryNth(layer, pattern); };
+  auto gemma = readGemma(config, options, usual);
   readRotaries(*gemma, config);
   gemma->headNorms = Decoder::HeadNorms::EachHead;
   config.mustBeUnset("attn_logit_softcapping", "gemma3 has no soft cap of scores");

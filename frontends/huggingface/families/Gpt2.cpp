@@ -2,6 +2,8 @@
 // writes it: learned positions, layer norms before attention and MLP, linear layers stored as [in, out].
 #include "frontends/huggingface/Families.h"
 
+#include "runtime/weights/config_rules.h"
+
 #include <cmath>
 
 using namespace dtc;
@@ -37,7 +39,7 @@ Gpt2::Gpt2(Config &config, const ModelOptions &options) {
   embed = config.size("n_embd");
   layers = config.size("n_layer");
   heads = config.size("n_head");
-  mlp = config.size("n_inner", 4 * embed);
+  mlp = config.size("n_inner", config_rules::innerSize(embed));
   positions = config.size("n_positions");
   embedDropout = options.dropout.value_or(config.probability("embd_pdrop"));
   attentionDropout = options.dropout.value_or(config.probability("attn_pdrop"));

@@ -1,6 +1,7 @@
 // SmolLM3: Bakouch et al., "SmolLM3: smol, multilingual, long-context reasoner" (2025). Llama in which some layers know
 // no positions (Yang et al., arXiv:2501.18795).
 #include "frontends/huggingface/Decoder.h"
+#include "runtime/weights/config_rules.h"
 
 using namespace dtc;
 using namespace dtc::huggingface;
@@ -15,7 +16,7 @@ static void readRotaryLayers(Decoder &smol, Config &config) {
   for (int64_t layer = 0; layer < smol.layers; ++layer) {
     if (list && (*list)[layer] != 0 && (*list)[layer] != 1)
       config.fail("no_rope_layers", "has the entry " + (*list)[layer].dump() + "; they are 0 or 1");
-    smol.hasRotary[layer] = list ? (*list)[layer] == 1 : (layer + 1) % interval != 0;
+    smol.hasRotary[layer] = list ? (*list)[layer] == 1 : config_rules::isNotEveryNth(layer, interval);
   }
 }
 
