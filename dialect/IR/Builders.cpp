@@ -1,5 +1,6 @@
 // Builders that infer result types, and small accessors.
 #include "dialect/IR/Ops.h"
+#include "dialect/IR/Reductions.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -102,12 +103,17 @@ Value dt::buildFirst(OpBuilder &builder, Location loc, Value value, RankedTensor
   return SliceOp::create(builder, loc, type, value, SmallVector<int64_t>(type.getRank(), 0));
 }
 
-Value dt::buildKept(OpBuilder &builder, Location loc, Value value, int64_t size, TypedAttr number) {
+Value dt::buildNeutralPadding(OpBuilder &builder, Location loc, Value value, ArrayRef<Extent> extents,
+                              const Reduction &reduction, ShardingAttr sharding) {
   RankedTensorType type = typeOf(value);
   RankedTensorType integers = RankedTensorType::get(type.getShape(), builder.getI32Type());
   RankedTensorType booleans = RankedTensorType::get(type.getShape(), builder.getI1Type());
-  Value column = IotaOp::create(builder, loc, integers, static_cast<uint64_t>(type.getRank() - 1), ShardingAttr());
-  Value end = buildSplat(builder, loc, integers, builder.getI32IntegerAttr(static_cast<int32_t>(size)));
-  Value isKept = CompareOp::create(builder, loc, booleans, CompareDirection::LT, column, end);
-  return SelectOp::create(builder, loc, isKept, value, buildSplat(builder, loc, type, number));
+  Value neutral = buildSplat(builder, loc, type, identityOf(reduction, type.getElementType()));
+  for (Extent extent : extents) {
+    Value index = IotaOp::create(builder, loc, integers, static_cast<uint64_t>(extent.dim), sharding);
+    Value end = buildSplat(builder, loc, integers, builder.getI32IntegerAttr(static_cast<int32_t>(extent.size)));
+    Value counts = CompareOp::create(builder, loc, booleans, CompareDirection::LT, index, end);
+    value = SelectOp::create(builder, loc, counts, value, neutral);
+  }
+  return value;
 }

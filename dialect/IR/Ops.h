@@ -27,6 +27,8 @@ SmallVector<int64_t> identityDims(Value tensor);
 
 namespace mlir::dt {
 
+struct Reduction;
+
 /// The three parts of an einsum specification "ab,bc->ac".
 struct ContractSpec {
   StringRef lhs, rhs, out;
@@ -50,8 +52,15 @@ Value buildSpread(OpBuilder &builder, Location loc, Value number, ArrayRef<int64
 Value buildLonger(OpBuilder &builder, Location loc, Value value, int64_t dim, int64_t size);
 /// The first elements along each dimension, as many as `type` has.
 Value buildFirst(OpBuilder &builder, Location loc, Value value, RankedTensorType type);
-/// `value` with a number in the columns from `size` on: those of the last dimension.
-Value buildKept(OpBuilder &builder, Location loc, Value value, int64_t size, TypedAttr number);
+
+/// Where the elements of a tensor end along a dimension; what follows is padding.
+struct Extent {
+  int64_t dim, size;
+};
+/// `value` with the identity of a reduction in its padding, so that the reduction ignores it. Where `value` is a piece,
+/// the extents are those of the whole tensor, and `sharding` says how that is split.
+Value buildNeutralPadding(OpBuilder &builder, Location loc, Value value, ArrayRef<Extent> extents,
+                          const Reduction &reduction, ShardingAttr sharding = {});
 
 /// The mesh of the module around `op`, or null.
 MeshAttr getMesh(Operation *op);

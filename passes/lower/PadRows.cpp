@@ -83,6 +83,8 @@ private:
   Value lengthen(OpBuilder &builder, Value value, int64_t dim) const;
   Value build(OpBuilder &builder, Operation *op);
   Value mapped(OpBuilder &builder, Value value);
+  /// With the reduction's identity in the new columns.
+  Value neutral(OpBuilder &builder, Value value, const Reduction &reduction) const;
   Value cleared(Value value);
   void rewriteReduction(OpOperand &use);
   void rewriteProduct(OpOperand &use);
@@ -182,20 +184,22 @@ Value Rows::mapped(OpBuilder &builder, Value value) {
   return replacement[value] = built;
 }
 
+Value Rows::neutral(OpBuilder &builder, Value value, const Reduction &reduction) const {
+  return buildNeutralPadding(builder, value.getLoc(), value, Extent{lastDim(value), size}, reduction);
+}
+
 Value Rows::cleared(Value value) {
   OpBuilder builder(value.getContext());
   builder.setInsertionPointAfterValue(value);
   Value &known = withZeros[value];
-  auto zero = cast<TypedAttr>(builder.getZeroAttr(typeOf(value).getElementType()));
-  return known ? known : known = buildKept(builder, value.getLoc(), value, size, zero);
+  return known ? known : known = neutral(builder, value, reductionOf(ReductionKind::Sum));
 }
 
 void Rows::rewriteReduction(OpOperand &use) {
   OpBuilder builder(use.getOwner());
   const Reduction &reduction = reductionOf(cast<ReductionOpInterface>(use.getOwner()).getReductionKind());
   Value rows = replacement.lookup(use.get());
-  TypedAttr identity = identityOf(reduction, typeOf(rows).getElementType());
-  use.set(reduction.isLinear ? cleared(rows) : buildKept(builder, rows.getLoc(), rows, size, identity));
+  use.set(reduction.isLinear ? cleared(rows) : neutral(builder, rows, reduction));
 }
 
 void Rows::rewriteProduct(OpOperand &use) {

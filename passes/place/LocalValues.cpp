@@ -3,6 +3,7 @@
 #include "dialect/IR/Locations.h"
 #include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
+#include "dialect/IR/Reductions.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/analysis/FirstUser.h"
 
@@ -105,26 +106,17 @@ const Version &LocalValues::cheapest(LocalValue &local, const Placement &wanted)
   return *best;
 }
 
-Value LocalValues::getFilled(Value value, const Placement &wanted, double fill, Operation *consumer) {
+Value LocalValues::getFilled(Value value, const Placement &wanted, const Reduction &reduction, Operation *consumer) {
   Version &version = get(value, wanted, consumer);
-  ArrayRef<int64_t> global = (*this)[value].global.getShape();
-  if (!axes.isPadded(global, wanted) || version.padding == fill)
+  SmallVector<Extent> extents;
+  for (auto [dim, size] : llvm::enumerate((*this)[value].global.getShape()))
+    if (axes.isPadded(size, wanted.dims[dim]))
+      extents.push_back({static_cast<int64_t>(dim), size});
+  if (extents.empty() || version.padding == reduction.identity())
     return version.value;
-  Location loc = consumer->getLoc();
-  auto type = cast<RankedTensorType>(version.value.getType());
-  auto index = RankedTensorType::get(type.getShape(), builder.getI32Type());
-  auto mask = RankedTensorType::get(type.getShape(), builder.getI1Type());
-  Value filled = version.value;
-  Value filler = ConstantOp::create(builder, loc, type, fill);
-  for (auto [dim, size] : llvm::enumerate(global)) {
-    if (!axes.isPadded(size, wanted.dims[dim]))
-      continue;
-    Value place = IotaOp::create(builder, loc, index, dim, axes.shardingOf(wanted).withoutPartial());
-    Value end = ConstantOp::create(builder, loc, index, static_cast<double>(size));
-    Value valid = CompareOp::create(builder, loc, mask, CompareDirection::LT, place, end);
-    filled = SelectOp::create(builder, loc, valid, filled, filler);
-  }
-  if (fill == 0) {
+  Value filled = buildNeutralPadding(builder, consumer->getLoc(), version.value, extents, reduction,
+                                     axes.shardingOf(wanted).withoutPartial());
+  if (reduction.identity() == 0) {
     version.value = filled;
     version.padding = 0;
   }

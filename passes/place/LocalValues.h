@@ -54,8 +54,9 @@ public:
   /// The same, made for this consumer alone and not remembered.
   Version makeAnew(mlir::Value value, const Placement &wanted, mlir::Operation *consumer);
 
-  /// The same with every padding element `fill`. Filling with zero is remembered: later users share it.
-  mlir::Value getFilled(mlir::Value value, const Placement &wanted, double fill, mlir::Operation *consumer);
+  /// The same with the identity of a reduction in every padding element. Zeros are remembered: later users share them.
+  mlir::Value getFilled(mlir::Value value, const Placement &wanted, const mlir::dt::Reduction &reduction,
+                        mlir::Operation *consumer);
 
   PlacementAttributes placements; ///< of the operations that are rebuilt
 

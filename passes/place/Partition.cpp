@@ -200,18 +200,18 @@ private:
     SmallVector<Version> operands;
     for (auto [i, dims] : llvm::enumerate(iteration.rule.operands)) {
       const Placement &wanted = *placement.operands[i];
-      std::optional<double> identity;
+      const Reduction *reduction = nullptr;
       for (auto [factor, info] : llvm::enumerate(iteration.rule.factors))
         if (info.kind == FactorKind::Reduction && Iteration::contains(dims, factor) &&
             isPaddedFactor(iteration, axes, factor))
-          identity = reductionOf(info.reduction).identity();
+          reduction = &reductionOf(info.reduction);
       Value operand = op->getOperand(i);
-      if (!identity) {
+      if (!reduction) {
         operands.push_back(values.get(operand, wanted, op));
         continue;
       }
-      Value filled = values.getFilled(operand, wanted, *identity, op);
-      operands.push_back({&wanted, filled, identity});
+      Value filled = values.getFilled(operand, wanted, *reduction, op);
+      operands.push_back({&wanted, filled, reduction->identity()});
     }
     return operands;
   }
@@ -232,8 +232,9 @@ private:
         return failure();
       if (!port.isPlaced())
         port = port.placedAs(axes.shardingOf(*placement), cast<RankedTensorType>(value.getType()));
-      pieces.push_back(port.isOfParameter() ? values.getFilled(value, *placement, 0, terminator)
-                                            : values.get(value, *placement, terminator).value);
+      pieces.push_back(port.isOfParameter() // zeros: what a sum passes over
+                           ? values.getFilled(value, *placement, reductionOf(ReductionKind::Sum), terminator)
+                           : values.get(value, *placement, terminator).value);
     }
     func::ReturnOp::create(builder, terminator->getLoc(), pieces);
     return success();

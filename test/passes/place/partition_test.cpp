@@ -173,6 +173,17 @@ TEST_F(Partition, PaddingIsNeverTheMaximum) {
   })");
 }
 
+// All integers are negative; they have no infinity to be padded with.
+TEST_F(Partition, PaddingIsNeverTheLargestInteger) {
+  check(R"(func.func @f(%x: tensor<5xi32> {dt.port = #dt.port<input "x", placed = <[{"tp"}]>>})
+      -> (tensor<i32> {dt.port = #dt.port<output "y", placed = <[]>>}) {
+    %more = dt.constant dense<9> : tensor<5xi32>
+    %0 = dt.sub %x, %more : tensor<5xi32>
+    %1 = dt.reduce max %0 over [0] : tensor<5xi32> -> tensor<i32>
+    return %1 : tensor<i32>
+  })");
+}
+
 // The padding of exp(x) is not that of x.
 TEST_F(Partition, PaddingThatIsNotZeroIsMaskedBeforeASum) {
   check(R"(func.func @f(%x: tensor<5xf32> {dt.port = #dt.port<parameter "x", placed = <[{"tp"}]>>})
