@@ -1,15 +1,12 @@
 // All-reduce and reduce-scatter of rows that have logarithms of their weights: each member combines whole rows, of
 // which it gets every other member's, and gives each of them the result of an all-reduce. Some rows at a time, so that
 // what is staged does not grow with the tensors; it does with a row.
-#include "runtime/abi/element_type.h"
 #include "runtime/comm/hosts/parts.h"
 #include "runtime/comm/hosts/spanning_group.h"
 
 #include <algorithm>
 
 namespace dtc {
-
-static constexpr int64_t FloatBytes = abi::elementType(abi::F32).bytes;
 
 /// What member `adder` combines, from row `from` of it on, in the operand of a member on this host.
 WeightedRows SpanningGroup::rowsFor(const abi::Collective &collective, int member, int adder, int64_t from) const {

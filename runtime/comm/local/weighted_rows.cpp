@@ -12,8 +12,6 @@
 
 namespace dtc {
 
-static constexpr int64_t FloatBytes = abi::elementType(abi::F32).bytes;
-
 int64_t rowCountOf(const abi::Collective &collective, int64_t index, int64_t count) {
   int64_t rows = collective.outer();
   if (collective.kind() == abi::Collective::REDUCE_SCATTER)

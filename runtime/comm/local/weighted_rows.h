@@ -1,6 +1,7 @@
 // Rows that each have the logarithm of their weight: what Reduction LOG_SUM_EXP of manifest.proto combines.
 #pragma once
 
+#include "runtime/abi/element_type.h"
 #include "runtime/abi/manifest.pb.h"
 
 #include <cstddef>
@@ -8,6 +9,9 @@
 #include <span>
 
 namespace dtc {
+
+/// Of an element of such rows, and of a logarithm.
+inline constexpr int64_t FloatBytes = abi::elementType(abi::F32).bytes;
 
 /// Where rows of f32 elements and their logarithms lie, one f32 for each row; distances in bytes.
 struct WeightedRows {
