@@ -1,4 +1,4 @@
-// A file that appears whole or not at all, whatever is in its way.
+// Files appear whole or not at all, whatever is in their way.
 #include "runtime/support/output_file.h"
 
 #include "runtime/support/error.h"
@@ -90,6 +90,43 @@ TEST_F(AtomicFileTest, AnotherUsersLinkIsNotFollowed) {
   ASSERT_EQ(lchown((directory / "link").c_str(), 65534, 65534), 0);
   EXPECT_THAT(write(directory / "link"), HasSubstr("it is a link that user 65534 has made; remove it"));
   EXPECT_EQ(readFile(path), "old");
+}
+
+class OutputFileTest : public testing::Test {
+protected:
+  static std::span<const std::byte> bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+  TemporaryDirectory directory;
+  std::string path = directory / "file";
+};
+
+TEST_F(OutputFileTest, EachWriterLeavesTheOthersParts) {
+  OutputFile first(path);
+  first.reserve(6);
+  first.write(0, bytes("abc"));
+  OutputFile second(path);
+  second.write(3, bytes("def"));
+  first.finish();
+  second.finish();
+  EXPECT_EQ(readFile(path), "abcdef");
+}
+
+TEST_F(OutputFileTest, ATextReplacesALongerOne) {
+  writeFile(path, "longer");
+  writeFile(path, "new");
+  EXPECT_EQ(readFile(path), "new");
+}
+
+TEST_F(OutputFileTest, AFailureToCloseIsTold) {
+  closeProblem = EDQUOT;
+  std::string problem;
+  try {
+    writeFile(path, "new");
+  } catch (const Error &error) {
+    problem = error.what();
+  }
+  closeProblem = 0;
+  EXPECT_THAT(problem, HasSubstr("cannot write '" + path + "': Disk quota exceeded; free some space"));
 }
 
 } // namespace
