@@ -2,15 +2,13 @@
 #include "dialect/IR/Names.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Threading.h"
-#include "passes/place/Annotations.h"
 #include "passes/place/Boundary.h"
 #include "passes/place/Passes.h"
 #include "passes/place/Presets.h"
-#include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/SetVector.h"
+#include "passes/place/Section.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/GlobPattern.h"
 
+#include <array>
 #include <deque>
 #include <set>
 
@@ -25,171 +23,6 @@ using namespace dtc;
 
 namespace {
 
-/// The placements that one section of a strategy gives to named values with named dimensions.
-class Section {
-public:
-  /// Fails with an error when an entry's pattern is malformed or names an axis that the mesh lacks.
-  static FailureOr<Section> create(StringRef title, StringRef kind, ArrayRef<DimAnnotation> entries, MeshAttr mesh,
-                                   ErrorCallback error) {
-    Section section;
-    section.title = title;
-    section.kind = kind;
-    section.mesh = mesh;
-    for (const DimAnnotation &entry : entries) {
-      auto inFile = [&](const Twine &message) { error(entry.where + ": " + message); };
-      auto pattern = llvm::GlobPattern::create(entry.pattern);
-      if (!pattern) {
-        inFile("pattern '" + entry.pattern + "': " + llvm::toString(pattern.takeError()));
-        return failure();
-      }
-      Entry parsed{std::move(*pattern), &entry, {}, {}, false};
-      for (const auto &[dim, axes] : entry.dims) {
-        SmallVector<AxisRefAttr> &refs = parsed.dims.emplace_back(dim, SmallVector<AxisRefAttr>()).second;
-        for (StringRef axis : axes) {
-          FailureOr<AxisRefAttr> ref = parseAxis(mesh, axis, inFile);
-          if (failed(ref))
-            return failure();
-          refs.push_back(*ref);
-        }
-      }
-      parsed.dimFound.assign(parsed.dims.size(), false);
-      section.entries.push_back(std::move(parsed));
-    }
-    return section;
-  }
-
-  /// Placement of the value `name`; later entries override earlier ones dimension by dimension. Null where no entry
-  /// matches.
-  ShardingAttr place(StringRef name, ArrayRef<StringRef> dims) {
-    SmallVector<SmallVector<AxisRefAttr>> placed(dims.size());
-    bool matched = visit(name, dims, [&](StringRef dimension, ArrayRef<AxisRefAttr> refs) {
-      bool found = false;
-      for (auto [dim, axes] : llvm::zip_equal(dims, placed))
-        if (dim == dimension) {
-          axes.assign(refs.begin(), refs.end());
-          found = true;
-        }
-      return found;
-    });
-    return matched || entries.empty() ? ShardingAttr::get(mesh.getContext(), placed) : ShardingAttr();
-  }
-
-  /// How a parameter lies that is computed with as `base`: split further as the entries say; null where none does.
-  ShardingAttr placeFurther(StringRef name, ArrayRef<StringRef> dims, ArrayRef<int64_t> shape, ShardingAttr base) {
-    SmallVector<SmallVector<AxisRefAttr>> added(dims.size());
-    bool isPlaced = false;
-    visit(name, dims, [&](StringRef dimension, ArrayRef<AxisRefAttr> refs) {
-      if (dimension == "any" && refs.empty()) { // wherever earlier entries have put it
-        added.assign(dims.size(), {});
-        isPlaced = false;
-        return true;
-      }
-      const auto *found =
-          dimension == "any" ? dims.begin() + suitableDim(shape, base, refs) : llvm::find(dims, dimension);
-      if (found == dims.end())
-        return false;
-      added[found - dims.begin()].assign(refs.begin(), refs.end());
-      return isPlaced = true;
-    });
-    if (!isPlaced)
-      return {};
-    SmallVector<SmallVector<AxisRefAttr>> placed;
-    for (auto [dim, axes] : llvm::enumerate(added)) {
-      placed.push_back(base.getDimAxes(dim));
-      llvm::append_range(placed.back(), axes);
-    }
-    return ShardingAttr::get(mesh.getContext(), placed);
-  }
-
-  /// After all values have been placed: entries that named something which does not exist.
-  LogicalResult checkAllUsed(ErrorCallback error) const {
-    for (const Entry &entry : entries) {
-      const DimAnnotation &source = *entry.source;
-      if (!source.required)
-        continue;
-      if (!entry.matched) {
-        error(source.where + ": no " + kind + " is named '" + source.pattern + "'" +
-              suggest(source.pattern, names.getArrayRef()));
-        return failure();
-      }
-      for (auto [found, dim] : llvm::zip_equal(entry.dimFound, source.dims))
-        if (!found) {
-          const auto *known = dimOwners.find(dim.first);
-          error(source.where + ": what '" + source.pattern + "' matches has no dimension '" + dim.first + "'" +
-                (known != dimOwners.end() ? ", which " + kind + " '" + known->second + "' has"
-                                          : suggest(dim.first, llvm::to_vector(llvm::make_first_range(dimOwners)))));
-          return failure();
-        }
-    }
-    return success();
-  }
-
-  /// Who places the value `name`, in the order in which that counts: "; '*' (layout.toml:4) in [parameters] says heads
-  /// = [tp]", for each dimension that it says something of.
-  std::string describe(StringRef name) const {
-    std::string text;
-    llvm::raw_string_ostream stream(text);
-    for (const Entry &entry : entries)
-      if (entry.pattern.match(name))
-        for (const auto &[dim, axes] : entry.source->dims)
-          stream << "; '" << entry.source->pattern << "'"
-                 << (entry.source->where.empty() ? "" : " (" + entry.source->where + ")") << " in [" << title
-                 << "] says " << dim << " = [" << llvm::join(axes, ", ") << "]";
-    return text;
-  }
-
-private:
-  /// Calls apply(dimension, axes) for what each matching entry says; it tells whether there is such a dimension.
-  bool visit(StringRef name, ArrayRef<StringRef> dims,
-             llvm::function_ref<bool(StringRef, ArrayRef<AxisRefAttr>)> apply) {
-    names.insert(name);
-    for (StringRef dim : dims)
-      dimOwners.insert({dim, name});
-    bool matched = false;
-    for (Entry &entry : entries) {
-      if (!entry.pattern.match(name))
-        continue;
-      matched = entry.matched = true;
-      for (auto [i, annotation] : llvm::enumerate(entry.dims))
-        if (apply(annotation.first, annotation.second))
-          entry.dimFound[i] = true;
-    }
-    return matched;
-  }
-
-  /// Where `any` goes: the first dimension of which the pieces divide evenly (so that shards lie together in memory),
-  /// or else the longest.
-  int64_t suitableDim(ArrayRef<int64_t> shape, ShardingAttr base, ArrayRef<AxisRefAttr> refs) const {
-    int64_t shards = 1, longest = 0, best = 0;
-    for (AxisRefAttr ref : refs)
-      shards *= ref.getSizeIn(mesh);
-    SmallVector<int64_t> local = base.getLocalShape(shape, mesh);
-    for (auto [dim, size] : llvm::enumerate(local)) {
-      if (shape[dim] % (base.getNumShards(dim, mesh) * shards) == 0)
-        return dim;
-      if (size > longest) {
-        longest = size;
-        best = dim;
-      }
-    }
-    return best;
-  }
-
-  struct Entry {
-    llvm::GlobPattern pattern;
-    const DimAnnotation *source;
-    SmallVector<std::pair<StringRef, SmallVector<AxisRefAttr>>> dims;
-    SmallVector<bool> dimFound;
-    bool matched;
-  };
-  StringRef title; ///< of the table in a strategy file
-  StringRef kind;  ///< of what it places
-  MeshAttr mesh;
-  std::vector<Entry> entries;
-  llvm::SetVector<StringRef> names;
-  llvm::MapVector<StringRef, StringRef> dimOwners; ///< dimensions, each with the first value that has it
-};
-
 SmallVector<StringRef> stringsOf(ArrayAttr array) {
   SmallVector<StringRef> strings;
   if (array)
@@ -197,6 +30,34 @@ SmallVector<StringRef> stringsOf(ArrayAttr array) {
       strings.push_back(cast<StringAttr>(element).getValue());
   return strings;
 }
+
+/// All sections of a strategy.
+struct Sections {
+  Sections(const Annotations &strategy, MeshAttr mesh, ErrorCallback error)
+      : parameters(Section::create("parameters", "parameter", strategy.parameters, mesh, error)),
+        tags(Section::create("tags", "tag", strategy.tags, mesh, error)),
+        inputs(Section::create("inputs", "input", strategy.inputs, mesh, error)),
+        storage(Section::create("storage", "parameter", strategy.storage, mesh, error)),
+        slots(Section::create("slots", "parameter", strategy.slots, mesh, error)),
+        gradients(Section::create("gradients", "parameter", strategy.gradients, mesh, error)) {}
+
+  bool areValid() const {
+    return llvm::all_of(all(), [](const FailureOr<Section> *section) { return succeeded(*section); });
+  }
+  LogicalResult checkAllUsed(ErrorCallback error) const {
+    for (const FailureOr<Section> *section : all())
+      if (failed((*section)->checkAllUsed(error)))
+        return failure();
+    return success();
+  }
+
+  FailureOr<Section> parameters, tags, inputs, storage, slots, gradients;
+
+private:
+  std::array<const FailureOr<Section> *, 6> all() const {
+    return {&parameters, &tags, &inputs, &storage, &slots, &gradients};
+  }
+};
 
 /// How a parameter and what belongs to it lies.
 struct ParameterPlacement {
@@ -242,61 +103,58 @@ private:
     FailureOr<Annotations> strategyOr = loadStrategy(strategy, meshAttr, parameters, error, strategyText);
     if (failed(strategyOr) || (!entry.empty() && failed(addEntry(*strategyOr, entry, meshAttr, error))))
       return failure();
-    FailureOr<Section> parameterSection =
-        Section::create("parameters", "parameter", strategyOr->parameters, meshAttr, error);
-    FailureOr<Section> tagSection = Section::create("tags", "tag", strategyOr->tags, meshAttr, error);
-    FailureOr<Section> inputSection = Section::create("inputs", "input", strategyOr->inputs, meshAttr, error);
-    FailureOr<Section> storageSection = Section::create("storage", "parameter", strategyOr->storage, meshAttr, error);
-    FailureOr<Section> slotSection = Section::create("slots", "parameter", strategyOr->slots, meshAttr, error);
-    FailureOr<Section> gradientSection =
-        Section::create("gradients", "parameter", strategyOr->gradients, meshAttr, error);
-    if (failed(parameterSection) || failed(tagSection) || failed(inputSection) || failed(storageSection) ||
-        failed(slotSection) || failed(gradientSection))
+    Sections sections(*strategyOr, meshAttr, error);
+    if (!sections.areValid() || failed(placeParameters(sections)) || failed(placeFunctions(sections)) ||
+        failed(sections.checkAllUsed(error)))
       return failure();
+    if (!strategyOr->layers.empty())
+      getOperation()->setAttr(module_attr::stageLayers, DenseI64ArrayAttr::get(&getContext(), strategyOr->layers));
+    return checkAxesSplit(*strategyOr);
+  }
+
+  LogicalResult placeParameters(Sections &sections) {
     for (ParamAttr parameter : parameters) {
       SmallVector<StringRef> dims =
           llvm::map_to_vector(parameter.getDimNames(), [](StringAttr s) { return s.getValue(); });
       SmallVector<int64_t> shape = parameter.getLogicalShape();
       ParameterPlacement &placement = placements[parameter.getName()];
-      placement.computed = parameterSection->place(parameter.getName(), dims);
+      placement.computed = sections.parameters->place(parameter.getName(), dims);
       if (!placement.computed)
         placement.computed = ShardingAttr::replicated(&getContext(), dims.size());
       auto further = [&](FailureOr<Section> &section, ShardingAttr otherwise) {
         ShardingAttr placed = section->placeFurther(parameter.getName(), dims, shape, placement.computed);
         return placed ? placed : otherwise;
       };
-      placement.stored = further(storageSection, placement.computed);
-      placement.updated = further(slotSection, placement.stored);
-      placement.gradient = further(gradientSection, {});
+      placement.stored = further(sections.storage, placement.computed);
+      placement.updated = further(sections.slots, placement.stored);
+      placement.gradient = further(sections.gradients, {});
       placement.dims = Builder(&getContext()).getStrArrayAttr(dims);
       StringAttr name = parameter.getName();
       auto isPossible = [&](ShardingAttr each, const Section *further) {
-        auto why = [&] { return parameterSection->describe(name) + (further ? further->describe(name) : ""); };
+        auto why = [&] { return sections.parameters->describe(name) + (further ? further->describe(name) : ""); };
         return !each || succeeded(check(each, shape, name, getOperation(), why));
       };
-      if (!isPossible(placement.computed, nullptr) || !isPossible(placement.stored, &*storageSection) ||
-          !isPossible(placement.updated, &*slotSection) || !isPossible(placement.gradient, &*gradientSection))
+      if (!isPossible(placement.computed, nullptr) || !isPossible(placement.stored, &*sections.storage) ||
+          !isPossible(placement.updated, &*sections.slots) || !isPossible(placement.gradient, &*sections.gradients))
         return failure();
       tellIdle(placement.computed, shape, dims);
     }
+    return success();
+  }
+
+  LogicalResult placeFunctions(Sections &sections) {
     std::deque<Boundary> boundaries;
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       Boundary &boundary = boundaries.emplace_back(function);
-      if (failed(placeArguments(function, boundary, *inputSection)) || failed(placeResults(function, boundary)) ||
-          failed(placeTags(function, *tagSection)))
+      if (failed(placeArguments(function, boundary, *sections.inputs)) || failed(placeResults(function, boundary)) ||
+          failed(placeTags(function, *sections.tags)))
         return failure();
     }
     Placed known;
     for (Boundary &boundary : boundaries)
       if (failed(placeState(boundary, known)))
         return failure();
-    for (FailureOr<Section> *section :
-         {&parameterSection, &tagSection, &inputSection, &storageSection, &slotSection, &gradientSection})
-      if (failed((*section)->checkAllUsed(error)))
-        return failure();
-    if (!strategyOr->layers.empty())
-      getOperation()->setAttr(module_attr::stageLayers, DenseI64ArrayAttr::get(&getContext(), strategyOr->layers));
-    return checkAxesSplit(*strategyOr);
+    return success();
   }
 
   /// Pieces of a dimension are as long as the first, so the last may be empty: the ranks that have these do nothing

@@ -2,34 +2,12 @@
 #pragma once
 
 #include "passes/place/Attributes.h"
-#include "passes/place/DimNames.h"
-#include "passes/place/Reshard.h"
+#include "passes/place/LocalValue.h"
+#include "passes/place/ReshardReasons.h"
 
 #include <deque>
 
 namespace dtc {
-
-/// A piece of a value.
-struct Version {
-  const Placement *placement; ///< kept by the axis table, as all placements here: equal ones are one
-  mlir::Value value;
-  std::optional<double> padding; ///< what every padding element holds, when that is known
-};
-
-/// Why a value that came in as an argument is partial, as an earlier function tells it.
-struct PartialOrigin {
-  std::string cause, remedy;
-};
-
-/// A value of the function being partitioned.
-struct LocalValue {
-  mlir::RankedTensorType global;
-  /// Where propagation wants it: partial values with several users are resolved to this.
-  const Placement *home = nullptr;
-  llvm::SmallVector<Version, 1> versions; ///< first the one that was produced
-  mlir::Operation *partialBy = nullptr;   ///< the operation whose split reduction made it partial
-  std::unique_ptr<PartialOrigin> origin;  ///< of an argument that is partial
-};
 
 /// Keeps versions and makes new ones at the builder's insertion point, which only moves forward.
 class LocalValues {
@@ -43,7 +21,7 @@ public:
   LocalValue &operator[](mlir::Value value) { return *values.find(value)->second; }
 
   /// Why the value is partial.
-  PartialOrigin originOf(mlir::Value value);
+  PartialOrigin originOf(mlir::Value value) { return reasons.originOf((*this)[value]); }
 
   /// The atoms over which the value is still a partial sum and nobody has resolved it yet.
   Partials pendingSum(mlir::Value value);
@@ -65,17 +43,11 @@ private:
   Version build(mlir::Value value, const Placement &wanted);
   Version reshard(mlir::Value value, LocalValue &local, const Version &source, const Placement &wanted,
                   mlir::Operation *consumer);
-  ReshardNote describe(mlir::Value value, const LocalValue &local, const Version &source, const Placement &wanted,
-                       mlir::Operation *consumer);
-  std::string describePartial(const LocalValue &local, std::string &remedy);
-  std::string findAnnotation(mlir::Operation *op, const mlir::dt::FactorRule &rule, int factor, mlir::StringAttr name);
 
   mlir::OpBuilder &builder;
   const AxisTable &axes;
   LoopTable &loops;
-  const DimNames &names;
-  /// The names of the inputs' dimensions that an annotation splits.
-  llvm::DenseSet<mlir::Attribute> splitInputDims;
+  ReshardReasons reasons;
   std::deque<LocalValue> storage; ///< whose elements stay where they are as it grows
   llvm::DenseMap<mlir::Value, LocalValue *> values;
 };

@@ -1,4 +1,5 @@
 #include "test/gpu/machine.h"
+#include "test/gpu/workgroup_memory.h"
 
 #include <algorithm>
 #include <array>
@@ -38,7 +39,7 @@ namespace dtc::test {
 
 static constexpr size_t stackBytes = size_t(64) << 10;
 static constexpr int64_t warp = 32;
-static constexpr int64_t pieceBytes = 16; ///< of a matrix's row, and of a copy
+static constexpr int64_t pieceBytes = WorkgroupMemory::pieceBytes;
 
 /// The threads of one block, and what they share. One at a time runs in this process: the hooks find it in `running`.
 class GpuMachine::Block {
@@ -76,10 +77,7 @@ public:
   void waitForCopies();
   void *access(const void *address, int64_t bytes, int64_t alignment, bool isWrite);
   void *shared(int64_t number, int64_t size, int64_t bytes, int64_t index, bool isWrite);
-  int64_t addressOfShared(int64_t number, int64_t size, int64_t bytes) {
-    memoryOf(number, size, bytes);
-    return (number + 1) * memorySpan;
-  }
+  int64_t addressOfShared(int64_t number, int64_t size, int64_t bytes) { return memory.addressOf(number, size, bytes); }
 
   const int64_t number;
   int64_t current = 0;
@@ -101,19 +99,6 @@ private:
     int32_t distance = 0;
     std::vector<Copy> copies; ///< that it has begun
   };
-  /// Who touched a word of workgroup memory last, and after how many barriers.
-  struct Word {
-    int64_t writer = -1, writtenAt = -1, reader = -1, readAt = -1;
-    bool hasReaders = false; ///< several since the last barrier
-    bool isOnItsWay = false; ///< by a copy
-  };
-  struct Memory {
-    int64_t number = 0, wordBytes = 0;
-    std::vector<std::byte> bytes;
-    std::vector<Word> words;
-  };
-  /// From the address of one memory to that of the next.
-  static constexpr int64_t memorySpan = int64_t(1) << 32;
 
   static void enter() {
     running->function(running->arguments.data());
@@ -136,22 +121,16 @@ private:
   bool finishShuffle(int64_t first);
   bool finishMma(int64_t first);
   bool finishLoadMatrices(int64_t first);
-  Memory &memoryOf(int64_t number, int64_t size, int64_t bytes);
-  std::string touch(Memory &memory, int64_t index, bool isWrite, int64_t who);
-  std::byte *touchPiece(int64_t address, bool isWrite, int64_t who, std::string &fault);
-  void setOnItsWay(int64_t address, bool isOnItsWay);
   std::string stuck() const;
 
   ThreadFunction function;
   const std::vector<uint64_t> &arguments;
   const std::vector<DeviceBuffer> &buffers;
   std::vector<Fiber> fibers;
-  std::map<int64_t, Memory> memories;
-  Memory *lastUsed = nullptr; ///< of these
   void *scheduler = nullptr;
+  WorkgroupMemory memory;
   std::vector<Writers> &writers;
   std::vector<Written> &written;
-  int64_t barriers = 0;
   bool backwards;
   std::string error;
 };
@@ -177,7 +156,7 @@ std::string GpuMachine::Block::run() {
     if (error.empty() && all(State::Barrier)) {
       for (Fiber &fiber : fibers)
         fiber.state = State::Ready;
-      ++barriers;
+      memory.passBarrier();
       moved = true;
     }
     if (!moved && error.empty())
@@ -275,7 +254,7 @@ bool GpuMachine::Block::finishLoadMatrices(int64_t first) {
       current = first + matrix * side + row;
       int64_t address = fibers[current].address;
       std::string fault;
-      const std::byte *bytes = touchPiece(address, /*isWrite=*/false, whole, fault);
+      const std::byte *bytes = memory.touchPiece(address, /*isWrite=*/false, whole, fault);
       if (fault.empty() && std::exchange(taken[address / pieceBytes % banks], true))
         fault = "names a row of a matrix in the banks of another";
       if (!fault.empty()) {
@@ -297,43 +276,22 @@ bool GpuMachine::Block::finishLoadMatrices(int64_t first) {
   return true;
 }
 
-/// Reads or writes 16 bytes at an address of workgroup memory: gives where they are, or says what is wrong with that.
-std::byte *GpuMachine::Block::touchPiece(int64_t address, bool isWrite, int64_t who, std::string &fault) {
-  auto found = memories.find(address / memorySpan - 1);
-  std::string verb = isWrite ? "writes 16 bytes " : "reads 16 bytes ";
-  if (found == memories.end())
-    fault = verb + "outside of workgroup memory";
-  else if (address % pieceBytes != 0)
-    fault = verb + "of workgroup memory at no multiple of 16";
-  int64_t offset = address % memorySpan;
-  for (int64_t at = offset; at < offset + pieceBytes && fault.empty(); at += found->second.wordBytes)
-    fault = touch(found->second, at / found->second.wordBytes, isWrite, who);
-  return fault.empty() ? found->second.bytes.data() + offset : nullptr;
-}
-
-void GpuMachine::Block::setOnItsWay(int64_t address, bool isOnItsWay) {
-  Memory &memory = memories.find(address / memorySpan - 1)->second;
-  int64_t offset = address % memorySpan;
-  for (int64_t at = offset; at < offset + pieceBytes; at += memory.wordBytes)
-    memory.words[at / memory.wordBytes].isOnItsWay = isOnItsWay;
-}
-
 /// cp.async of the PTX manual, as late as it may be.
 void GpuMachine::Block::beginCopy(int64_t to, const void *from) {
   std::string fault;
-  touchPiece(to, /*isWrite=*/true, current, fault);
+  memory.touchPiece(to, /*isWrite=*/true, current, fault);
   if (!fault.empty())
     fail(fault);
   access(from, pieceBytes, pieceBytes, /*isWrite=*/false);
-  setOnItsWay(to, true);
+  memory.setOnItsWay(to, true);
   fibers[current].copies.push_back({to, from});
 }
 
 void GpuMachine::Block::waitForCopies() {
   for (const Copy &copy : std::exchange(fibers[current].copies, {})) {
-    setOnItsWay(copy.to, false);
+    memory.setOnItsWay(copy.to, false);
     std::string fault;
-    std::byte *to = touchPiece(copy.to, /*isWrite=*/true, current, fault);
+    std::byte *to = memory.touchPiece(copy.to, /*isWrite=*/true, current, fault);
     if (!fault.empty())
       fail(fault);
     std::memcpy(to, access(copy.from, pieceBytes, pieceBytes, /*isWrite=*/false), pieceBytes);
@@ -393,55 +351,12 @@ void GpuMachine::Block::checkWriter(const DeviceBuffer &buffer, int64_t begin, i
   }
 }
 
-GpuMachine::Block::Memory &GpuMachine::Block::memoryOf(int64_t number, int64_t size, int64_t bytes) {
-  if (lastUsed && lastUsed->number == number) // most threads go on with the same
-    return *lastUsed;
-  Memory &memory = memories[number];
-  lastUsed = &memory;
-  if (memory.words.empty()) {
-    memory.number = number;
-    memory.wordBytes = bytes;
-    memory.bytes.resize(size * bytes);
-    memory.words.resize(size);
-  }
-  return memory;
-}
-
-/// Notes that `who`, a thread or a warp, reads or writes a word, and says what is wrong with that.
-std::string GpuMachine::Block::touch(Memory &memory, int64_t index, bool isWrite, int64_t who) {
-  auto say = [&](const std::string &what) { // most accesses are right, and there are many
-    return (isWrite ? "writes word " : "reads word ") + std::to_string(index) + " of workgroup memory " +
-           std::to_string(memory.number) + what;
-  };
-  auto size = int64_t(memory.words.size());
-  if (index < 0 || index >= size)
-    return say(", which has " + std::to_string(size));
-  Word &word = memory.words[index];
-  bool writtenNow = word.writtenAt == barriers && word.writer != who;
-  bool readNow = word.readAt == barriers && (word.hasReaders || word.reader != who);
-  if (writtenNow || (isWrite && readNow))
-    return say(", which thread " + std::to_string(writtenNow ? word.writer : word.reader) +
-               (writtenNow ? " has written" : " has read") + " with no barrier between");
-  if (word.isOnItsWay)
-    return say(", which a copy is on its way to");
-  if (!isWrite && word.writer < 0)
-    return say(", which nobody has written");
-  if (isWrite) {
-    word.writer = who;
-    word.writtenAt = barriers;
-  } else {
-    word.hasReaders = word.readAt == barriers && (word.hasReaders || word.reader != who);
-    word.reader = who;
-    word.readAt = barriers;
-  }
-  return "";
-}
-
 void *GpuMachine::Block::shared(int64_t number, int64_t size, int64_t bytes, int64_t index, bool isWrite) {
-  Memory &memory = memoryOf(number, size, bytes);
-  if (std::string fault = touch(memory, index, isWrite, current); !fault.empty())
+  std::string fault;
+  std::byte *element = memory.touchElement(number, size, bytes, index, isWrite, current, fault);
+  if (!fault.empty())
     fail(fault);
-  return memory.bytes.data() + index * bytes;
+  return element;
 }
 
 /// Its relative error is up to 2^-22, and what is subnormal is zero.

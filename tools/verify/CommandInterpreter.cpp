@@ -53,8 +53,8 @@ CommandInterpreter::CommandInterpreter(const abi::Manifest &manifest, mlir::MLIR
     roles = rolesOf(manifest, meshAttr.getNumRanks());
   auto [narrowest, widest] = widthsOf(manifest);
   for (int role : roles) {
-    arenas.emplace_back(manifest.roles(role).arena_bytes(), narrowest, narrowest != widest);
-    hosts.emplace_back(manifest.roles(role).host_bytes(), narrowest, narrowest != widest);
+    auto memoryOf = [&](uint64_t bytes) { return Memory(bytes, narrowest, narrowest != widest); };
+    memories.push_back({memoryOf(manifest.roles(role).arena_bytes()), memoryOf(manifest.roles(role).host_bytes())});
   }
   for (const abi::Kernel &kernel : manifest.kernels()) {
     Kernel &entry = kernels.emplace_back();
@@ -193,17 +193,13 @@ std::string CommandInterpreter::placeOf(int64_t rank) const {
 // Memory
 //===----------------------------------------------------------------------===//
 
-Buffer CommandInterpreter::buffer(int64_t rank, uint64_t offset, abi::DataType type, int64_t elements) const {
-  const abi::ElementType *row = abi::findElementType(type);
-  return arenas[rank].buffer(offset, row ? row->bytes * elements : 0, type);
-}
-
 static llvm::ArrayRef<int64_t> manifestShape(const abi::Tensor &tensor) {
   return {tensor.local_shape().data(), size_t(tensor.local_shape_size())};
 }
 
 Buffer CommandInterpreter::tensorBuffer(int64_t rank, const abi::Tensor &tensor) const {
-  return buffer(rank, abi::arenaOffset(roleOf(rank), tensor.address()), tensor.type(), abi::elementsOf(tensor));
+  uint64_t offset = abi::arenaOffset(roleOf(rank), tensor.address());
+  return memories[rank].buffer(offset, tensor.type(), abi::elementsOf(tensor));
 }
 
 HostTensor CommandInterpreter::read(int64_t rank, const abi::Tensor &tensor) const {
@@ -218,12 +214,6 @@ void CommandInterpreter::write(int64_t rank, const abi::Tensor &tensor, const Ho
     throw ProgramFault("tensor '" + tensor.name() + "' has " + std::to_string(target.size) + " elements, got " +
                        std::to_string(piece.size()));
   target.writeAll(*piece.elements);
-}
-
-/// A number that should be whole: "7", "0.5"; nan where nothing has been written.
-static std::string numberText(double number) {
-  bool isWhole = number == std::trunc(number) && std::abs(number) < 0x1p62;
-  return isWhole ? std::to_string(static_cast<int64_t>(number)) : std::to_string(number);
 }
 
 //===----------------------------------------------------------------------===//
@@ -262,7 +252,8 @@ void CommandInterpreter::launch(int64_t rank, const abi::Launch &launch) {
                        std::to_string(launch.grain()));
   LibraryLaunch call;
   for (int i = 0; i < launch.buffers_size(); ++i)
-    call.buffers.push_back(arenas[rank].buffer(launch.buffers(i), launch.buffer_bytes(i), launch.buffer_types(i)));
+    call.buffers.push_back(
+        memories[rank].arena.buffer(launch.buffers(i), launch.buffer_bytes(i), launch.buffer_types(i)));
   for (const abi::Scalar &scalar : launch.scalars())
     call.scalars.push_back(valueOf(scalar, manifest.mesh(), meshAttr, rank));
   call.grid = launch.grid();
@@ -277,7 +268,7 @@ void CommandInterpreter::launch(int64_t rank, const abi::Launch &launch) {
 
 /// How much of its grid a launch finds that it is to run.
 int64_t CommandInterpreter::countOf(int64_t rank, const abi::Launch &launch) const {
-  double count = buffer(rank, launch.grid_count(), abi::I32, 1).read(0);
+  double count = memories[rank].buffer(launch.grid_count(), abi::I32, 1).read(0);
   if (!(count >= 0 && count <= double(launch.grid())) || count != std::trunc(count))
     throw ProgramFault("the count of the grid of kernel '" + manifest.kernels(int(launch.kernel())).symbol() +
                        "' says " + numberText(count) + ", and the grid is " + std::to_string(launch.grid()));
@@ -287,21 +278,6 @@ int64_t CommandInterpreter::countOf(int64_t rank, const abi::Launch &launch) con
 //===----------------------------------------------------------------------===//
 // Collectives
 //===----------------------------------------------------------------------===//
-
-/// Memory of one width knows no types, but integers are whole: what is combined as integers must be.
-void CommandInterpreter::requireType(const abi::Collective &call, const Buffer &source) const {
-  bool reduces = call.kind() == abi::Collective::ALL_REDUCE || call.kind() == abi::Collective::REDUCE_SCATTER;
-  const abi::ElementType &type = abi::elementType(call.type());
-  if (reduces && !type.canReduce())
-    throw ProgramFault("the " + describe(call, manifest) + " adds elements of " + std::string(type.name) +
-                       ", which are to be widened before");
-  if (!reduces || type.isFloating())
-    return;
-  for (int64_t i = 0; i < source.size; ++i)
-    if (double value = source.read(i); !std::isnan(value) && value != std::trunc(value))
-      throw ProgramFault("the " + describe(call, manifest) + " combines integers, but element " + std::to_string(i) +
-                         " is " + std::to_string(value));
-}
 
 /// Who takes part in a command, in the order in which `Meeting` has them: a group's, or sender and receiver.
 std::vector<int64_t> CommandInterpreter::membersOf(int64_t rank, const abi::Command &command) const {
@@ -322,54 +298,6 @@ std::vector<int64_t> CommandInterpreter::membersOf(int64_t rank, const abi::Comm
   if (peer == rank)
     throw ProgramFault("the " + describe(command, manifest) + " leads to the rank itself");
   return command.has_send() ? std::vector{rank, peer} : std::vector{peer, rank};
-}
-
-/// Buffers of no elements where it does not.
-CommandInterpreter::Operands CommandInterpreter::operandsOf(int64_t rank, const abi::Command &command, int64_t size,
-                                                            int64_t me) const {
-  if (command.has_start()) {
-    const abi::Collective &call = command.start();
-    bool isBroadcast = call.kind() == abi::Collective::BROADCAST, reads = !isBroadcast || me == call.root();
-    Operands operands = {reads ? buffer(rank, call.input(), call.type(), abi::inputElements(call, size)) : Buffer(),
-                         buffer(rank, call.output(), call.type(), abi::outputElements(call, size)),
-                         (isBroadcast || call.kind() == abi::Collective::ALL_REDUCE) && call.input() == call.output()};
-    if (abi::hasLogs(call)) {
-      operands.besideSource = buffer(rank, call.log_input(), abi::F32, abi::inputLogs(call, size));
-      operands.besideTarget = buffer(rank, call.log_output(), abi::F32, abi::outputLogs(call));
-      operands.isBesideInPlace = call.kind() == abi::Collective::ALL_REDUCE && call.log_input() == call.log_output();
-    }
-    if (call.has_counts())
-      operands.besideSource = buffer(rank, call.counts(), abi::I32, size);
-    if (call.has_received())
-      operands.besideTarget = buffer(rank, call.received(), abi::I32, size);
-    return operands;
-  }
-  const abi::Transfer &transfer = abi::transferOf(command);
-  Buffer moved = buffer(rank, transfer.buffer(), transfer.type(), transfer.elements());
-  return command.has_send() ? Operands{moved, {}} : Operands{{}, moved};
-}
-
-/// How many rows a rank sends each other one. Memory that nothing has written is no count.
-void CommandInterpreter::requireCounts(const abi::Collective &call, const Buffer &counts,
-                                       const std::vector<int64_t> &members, int64_t me) const {
-  for (int64_t q = 0; q < counts.size; ++q) {
-    double count = counts.read(q);
-    if (!(count >= 0 && count <= double(call.middle())) || count != std::trunc(count))
-      throw ProgramFault("in the " + describe(call, manifest) + " rank " + std::to_string(members[me]) +
-                         " is to send rank " + std::to_string(members[q]) + " " + numberText(count) +
-                         " rows, and counts lie between 0 and " + std::to_string(call.middle()));
-  }
-}
-
-/// What is read lies apart from what is written, unless a command may work in place, and so do its results.
-void CommandInterpreter::requireApart(const abi::Command &command, const Operands &operands) const {
-  auto overlap = [](const Buffer &a, const Buffer &b) { return a.size != 0 && b.size != 0 && a.overlaps(b); };
-  const auto &[source, target, inPlace, besideSource, besideTarget, isBesideInPlace] = operands;
-  if ((!inPlace && overlap(source, target)) || (!isBesideInPlace && overlap(besideSource, besideTarget)) ||
-      overlap(source, besideTarget) || overlap(besideSource, target))
-    throw ProgramFault("source and destination of the " + describe(command, manifest) + " overlap");
-  if (overlap(target, besideTarget))
-    throw ProgramFault("the two destinations of the " + describe(command, manifest) + " overlap");
 }
 
 void CommandInterpreter::takeToken(const Rank &state, const abi::Command &command) const {
@@ -404,12 +332,12 @@ void CommandInterpreter::start(int64_t rank, const abi::Command &command, const 
         throw ProgramFault("the " + describe(command, manifest) + " meets the " +
                            describe(*meeting.calls[peer], manifest) + " of " + meeting.places[peer] + ": " + mismatch);
 
-  Operands operands = operandsOf(rank, command, size, me);
+  Operands operands = operandsOf(memories[rank], command, size, me);
   if (command.has_start())
-    requireType(command.start(), operands.source);
+    requireType(command.start(), operands.source, manifest);
   if (command.start().has_counts())
-    requireCounts(command.start(), operands.besideSource, members, me);
-  requireApart(command, operands);
+    requireCounts(command.start(), operands.besideSource, members, me, manifest);
+  requireApart(command, operands, manifest);
   meeting.calls[me] = &command;
   meeting.places[me] = place;
   meeting.sources[me] = {operands.source.readAll(), operands.besideSource.readAll()};
@@ -422,37 +350,23 @@ void CommandInterpreter::start(int64_t rank, const abi::Command &command, const 
   settle(key.transfers, key.ranks);
 }
 
-/// Of all commands copies alone name memory of the host.
-CommandInterpreter::Operands CommandInterpreter::operandsOf(int64_t rank, const abi::Copy &copy) const {
-  const abi::ElementType *row = abi::findElementType(copy.type());
-  uint64_t bytes = row ? row->bytes * copy.elements() : 0;
-  auto find = [&](uint64_t address) {
-    return abi::isOfHost(address) ? hosts[rank].buffer(address - abi::HostBegin, bytes, copy.type())
-                                  : arenas[rank].buffer(address, bytes, copy.type());
-  };
-  Operands operands{find(copy.input()), find(copy.output()), false};
-  if (operands.source.overlaps(operands.target))
-    throw ProgramFault("source and target of a copy overlap");
-  return operands;
-}
-
 void CommandInterpreter::copy(int64_t rank, const abi::Copy &copy) {
-  Operands operands = operandsOf(rank, copy);
+  Operands operands = operandsOf(memories[rank], copy);
   operands.target.writeAll(operands.source.readAll());
 }
 
 void CommandInterpreter::startCopy(int64_t rank, const abi::Command &command, const std::string &place) {
   Rank &state = states[rank];
   takeToken(state, command);
-  Operands operands = operandsOf(rank, command.copy());
+  Operands operands = operandsOf(memories[rank], command.copy());
   state.flights[abi::tokenOf(command)].push_back({&command, {}, 0, 0, place, operands.source.readAll(), {}});
   for (int64_t i = 0; i < operands.target.size; ++i)
     operands.target.write(i, unwritten);
 }
 
 void CommandInterpreter::finishCopy(int64_t rank, const Flight &flight) {
-  Operands operands = operandsOf(rank, flight.call->copy());
-  requireUntouched(*flight.call, operands, {flight.copied, {}});
+  Operands operands = operandsOf(memories[rank], flight.call->copy());
+  requireUntouched(*flight.call, operands, {flight.copied, {}}, manifest);
   operands.target.writeAll(flight.copied);
 }
 
@@ -502,31 +416,11 @@ bool CommandInterpreter::tryWait(int64_t rank, uint32_t token) {
   return true;
 }
 
-/// Nobody has written a rank's memory while a command was under way. `sources`: what was there when it was started.
-void CommandInterpreter::requireUntouched(const abi::Command &command, const Operands &operands,
-                                          const CollectiveOperand &sources) const {
-  auto bits = [](double value) { return std::bit_cast<uint64_t>(value); };
-  for (const Buffer &target : {operands.target, operands.besideTarget})
-    for (int64_t i = 0; i < target.size; ++i)
-      if (bits(target.read(i)) != bits(unwritten))
-        throw ProgramFault("the destination of the " + describe(command, manifest) +
-                           " was written while it was under way");
-  auto requireKept = [&](const Buffer &operand, const std::vector<double> &source) {
-    for (size_t i = 0; i < source.size(); ++i)
-      if (bits(operand.read(static_cast<int64_t>(i))) != bits(source[i]))
-        throw ProgramFault("the source of the " + describe(command, manifest) + " changed while it was under way");
-  };
-  if (!operands.inPlace)
-    requireKept(operands.source, sources.values);
-  if (!operands.isBesideInPlace)
-    requireKept(operands.besideSource, sources.beside);
-}
-
 /// Everyone has started: checks that nobody touched this rank's memory meanwhile, and delivers the result.
 void CommandInterpreter::finish(int64_t rank, const Flight &flight, const Meeting &meeting) {
   const abi::Command &command = *flight.call;
-  Operands operands = operandsOf(rank, command, int64_t(flight.group.ranks.size()), flight.me);
-  requireUntouched(command, operands, meeting.sources[flight.me]);
+  Operands operands = operandsOf(memories[rank], command, int64_t(flight.group.ranks.size()), flight.me);
+  requireUntouched(command, operands, meeting.sources[flight.me], manifest);
   // Every member describes the same collective; the order of ranks is that of this call's axes, as for the others.
   if (command.has_start()) {
     CollectiveOperand result = combine(command.start(), meeting.sources, flight.me, flight.before);

@@ -11,8 +11,7 @@
 // - A launch's scalars must be what its kernel needs, and its grid must write every element once. Where memory says how
 //   much of the grid runs, the elements beyond stay as they were.
 // - All ranks start the collectives that they share in one order, whatever the channels, and the transfers of a group
-// in
-//   the order in which they share these; an order in which they differ is a deadlock.
+//   in the order in which they share these; an order in which they differ is a deadlock.
 // - Every start has its wait, in the same list or a later one.
 // - Memory of the host is an arena of its own, which copies alone reach. A copy that is started is as asynchronous as a
 //   collective.
@@ -23,10 +22,9 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "runtime/abi/timetables.h"
-#include "tools/verify/Buffer.h"
-#include "tools/verify/Collectives.h"
 #include "tools/verify/GeneratedKernel.h"
 #include "tools/verify/LibraryKernels.h"
+#include "tools/verify/Operands.h"
 
 #include <deque>
 #include <functional>
@@ -44,7 +42,7 @@ public:
   /// ProgramFault for a kernel without a reference.
   CommandInterpreter(const abi::Manifest &manifest, mlir::MLIRContext &context, std::vector<int> rolesOfRanks = {});
 
-  int64_t ranks() const { return static_cast<int64_t>(arenas.size()); }
+  int64_t ranks() const { return static_cast<int64_t>(memories.size()); }
   mlir::dt::MeshAttr mesh() const { return meshAttr; }
 
   /// Runs a list on all ranks. What it starts and does not wait for, a later list may. Throws ProgramFault naming rank,
@@ -102,13 +100,6 @@ private:
     std::vector<double> copied; ///< of a copy, which no other rank takes part in: what its source holds
     std::vector<double> before; ///< what its result's place held, where some of that may stay
   };
-  /// What a command under way reads and writes, and beside it logarithms or counts.
-  struct Operands {
-    Buffer source, target;
-    bool inPlace = false;
-    Buffer besideSource = {}, besideTarget = {};
-    bool isBesideInPlace = false;
-  };
   /// A list that a rank is to run, for an entry or by itself.
   struct Task {
     const abi::CommandList *list;
@@ -133,28 +124,20 @@ private:
   bool execute(int64_t rank, const abi::Command &command);
   void launch(int64_t rank, const abi::Launch &launch);
   std::vector<int64_t> membersOf(int64_t rank, const abi::Command &command) const;
-  Operands operandsOf(int64_t rank, const abi::Command &command, int64_t size, int64_t me) const;
   void start(int64_t rank, const abi::Command &command, const std::string &place);
-  Operands operandsOf(int64_t rank, const abi::Copy &copy) const;
   void copy(int64_t rank, const abi::Copy &copy);
   void startCopy(int64_t rank, const abi::Command &command, const std::string &place);
   void takeToken(const Rank &state, const abi::Command &command) const;
   bool tryWait(int64_t rank, uint32_t token);
   void settle(int64_t queue, std::vector<int64_t> moved);
   std::string describeOrder(const Flight &flight) const;
-  void requireType(const abi::Collective &call, const Buffer &source) const;
-  void requireCounts(const abi::Collective &call, const Buffer &counts, const std::vector<int64_t> &members,
-                     int64_t me) const;
-  void requireApart(const abi::Command &command, const Operands &operands) const;
   int64_t countOf(int64_t rank, const abi::Launch &launch) const;
   static void launchLibrary(LibraryReference reference, const LibraryLaunch &launch, size_t inputs);
   void finish(int64_t rank, const Flight &flight, const Meeting &meeting);
   void finishCopy(int64_t rank, const Flight &flight);
-  void requireUntouched(const abi::Command &command, const Operands &operands, const CollectiveOperand &sources) const;
   [[noreturn]] void reportDeadlock() const;
 
   std::string placeOf(int64_t rank) const;
-  Buffer buffer(int64_t rank, uint64_t offset, abi::DataType type, int64_t elements) const;
   Buffer tensorBuffer(int64_t rank, const abi::Tensor &tensor) const;
   mlir::SmallVector<mlir::dt::AxisRefAttr> axesOf(const google::protobuf::RepeatedPtrField<abi::AxisRef> &axes) const;
 
@@ -162,8 +145,7 @@ private:
   mlir::dt::MeshAttr meshAttr;
   std::vector<int> roles;
   std::vector<Kernel> kernels;
-  mutable std::vector<Memory> arenas;                               ///< of each rank
-  mutable std::vector<Memory> hosts;                                ///< memory of the host, likewise
+  mutable std::vector<RankMemory> memories;                         ///< of each rank
   std::map<std::pair<int, std::string>, abi::CommandList> resolved; ///< by role and instance
   std::vector<Rank> states;
   std::map<Members, std::deque<Meeting>> meetings;

@@ -1,7 +1,6 @@
-// The loops of a kernel: rows, sweeps over the columns of a row, accumulators of reductions.
+// The loops of a kernel: rows, sweeps over the columns of a row.
 #include "passes/lower/cpu/KernelEmitter.h"
-#include "dialect/IR/Reductions.h"
-#include "passes/lower/kernels/KernelValues.h"
+#include "passes/lower/cpu/Accumulators.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -34,18 +33,6 @@ constexpr int64_t longestSingleSum = 2048;
 /// themselves do not look as far ahead as memory takes.
 constexpr int64_t vectorsAhead = 16;
 
-/// The accumulator of one reduction: a vector on the stack, which LLVM keeps in registers.
-struct Accumulator {
-  Value operand, result; ///< of the reduction
-  Span span;             ///< of its result
-  const dt::Reduction *reduction;
-  Type element; ///< of the accumulator
-  Value slot;
-  Value poison; ///< for maxima of f32: zero, or a NaN that was met; the maxima themselves ignore NaN
-
-  bool isWide() const { return element.isF64(); }
-};
-
 class KernelEmitter {
 public:
   KernelEmitter(const KernelPlan &plan, Block *entry, unsigned lanes);
@@ -72,32 +59,18 @@ private:
                     ArrayRef<Accumulator> accumulators);
   void emitTotal(CodeBuilder builder, Value number);
 
-  // Reductions.
-  Accumulator makeAccumulator(CodeBuilder &builder, dt::ReductionOpInterface reduce, bool wide, int64_t vectors = 1);
-  Value makeSlot(CodeBuilder &builder, Value initial, int64_t vectors);
-  Value identity(CodeBuilder &builder, const Accumulator &accumulator, Type element);
-  Value combine(CodeBuilder &builder, const Accumulator &accumulator, Value a, Value b);
-  void accumulate(CodeBuilder &builder, const Accumulator &accumulator, SmallVector<Value> terms, Value offset);
-  void recordNan(CodeBuilder &builder, const Accumulator &accumulator, ArrayRef<Value> terms, Value offset);
-  void accumulate(MutableArrayRef<ColumnContext> contexts, const Accumulator &accumulator);
-  Value narrow(CodeBuilder &builder, const Accumulator &accumulator, Value value);
-  Value finish(CodeBuilder &builder, const Accumulator &accumulator);
-  Value total(CodeBuilder &builder, const Accumulator &accumulator, Value offset);
-  Value elementOf(CodeBuilder &builder, const Accumulator &accumulator, Value slot, Value offset);
-  VectorType vectorType(Type element) const { return values->vectorType(element); }
-
   const KernelPlan &plan;
   const unsigned lanes;
-  Block *entry;
   CodeBuilder builder; ///< stands after the values of the whole call
   Value begin, end, flatCount;
   std::optional<KernelValues> values;
+  std::optional<Accumulators> reductions;
 };
 
 } // namespace
 
 KernelEmitter::KernelEmitter(const KernelPlan &plan, Block *entry, unsigned lanes)
-    : plan(plan), lanes(lanes), entry(entry), builder(entry->getTerminator(), entry->getTerminator()->getLoc()) {
+    : plan(plan), lanes(lanes), builder(entry->getTerminator(), entry->getTerminator()->getLoc()) {
   Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
   begin = entry->getArgument(2);
   end = entry->getArgument(3);
@@ -119,6 +92,7 @@ KernelEmitter::KernelEmitter(const KernelPlan &plan, Block *entry, unsigned lane
   KernelEnvironment environment{std::move(buffers), launchScalar, lanes};
   environment.vectorsAhead = vectorsAhead;
   values.emplace(plan, CodeBuilder(marker, builder.loc), std::move(environment));
+  reductions.emplace(plan, entry, *values);
 }
 
 void KernelEmitter::emit() {
@@ -241,13 +215,13 @@ void KernelEmitter::emitSweep(RowContext &row, unsigned sweep, Value from, Value
   SmallVector<Accumulator> accumulators;
   for (auto [reduce, at] : llvm::zip(plan.reductions, plan.reductionSweep))
     if (at == sweep)
-      accumulators.push_back(makeAccumulator(row.builder, reduce, wide));
+      accumulators.push_back(reductions->make(row.builder, reduce, wide));
   auto body = [&](CodeBuilder &inner, ArrayRef<Value> columns, Value mask) {
     SmallVector<ColumnContext> contexts;
     for (Value column : columns)
       contexts.emplace_back(row, inner, column, mask, sweep);
     for (const Accumulator &accumulator : accumulators)
-      accumulate(contexts, accumulator);
+      reductions->accumulate(contexts, accumulator);
     // Everything is read before anything is written: an output may lie on an input.
     for (ColumnContext &context : contexts)
       for (unsigned output = 0; output < plan.outputs.size(); ++output)
@@ -265,7 +239,7 @@ void KernelEmitter::emitSweep(RowContext &row, unsigned sweep, Value from, Value
   else
     sweepStaticColumns(row.builder, groupFor(accumulators), body);
   for (const Accumulator &accumulator : accumulators)
-    row.values[{accumulator.result, accumulator.span}] = finish(row.builder, accumulator);
+    row.values[{accumulator.result, accumulator.span}] = reductions->finish(row.builder, accumulator);
 }
 
 /// A long row that is swept several times comes from memory in the first sweep, which waits for it, and from the cache
@@ -290,7 +264,7 @@ void KernelEmitter::emitColumnBlock(CodeBuilder builder, Value number) {
                                     builder.integer(plan.columns()));
   SmallVector<Accumulator> accumulators;
   for (dt::ReductionOpInterface reduce : plan.reductions)
-    accumulators.push_back(makeAccumulator(builder, reduce, /*wide=*/true, columnBlock / lanes));
+    accumulators.push_back(reductions->make(builder, reduce, /*wide=*/true, columnBlock / lanes));
   int64_t rows = plan.product(plan.reduced), grouped = rows / rowGroup * rowGroup;
   for (auto [first, last, step] : {std::tuple(int64_t(0), grouped, rowGroup), std::tuple(grouped, rows, int64_t(1))})
     if (first < last)
@@ -303,7 +277,7 @@ void KernelEmitter::emitColumnBlock(CodeBuilder builder, Value number) {
     for (const Accumulator &accumulator : accumulators) {
       Value offset = arith::SubIOp::create(inner, inner.loc, column, from);
       context.values[{accumulator.result, accumulator.span}] =
-          narrow(inner, accumulator, total(inner, accumulator, offset));
+          reductions->narrow(inner, accumulator, reductions->total(inner, accumulator, offset));
     }
     for (unsigned output = 0; output < plan.outputs.size(); ++output)
       values->vector(plan.outputs[output], plan.outputSpans[output], context);
@@ -335,7 +309,7 @@ void KernelEmitter::emitRowGroup(CodeBuilder builder, Value firstRow, int64_t ro
       for (ColumnContext &context : elements)
         terms.push_back(values->vector(accumulator.operand, plan.fullSpan(), context));
       Value offset = arith::SubIOp::create(inner, inner.loc, column, from);
-      accumulate(inner, accumulator, std::move(terms), offset);
+      reductions->accumulate(inner, accumulator, std::move(terms), offset);
     }
   });
 }
@@ -345,7 +319,7 @@ void KernelEmitter::emitTotal(CodeBuilder builder, Value number) {
   SmallVector<Value> kept = decompose(builder, number, plan.gridSpan());
   SmallVector<Accumulator> accumulators;
   for (dt::ReductionOpInterface reduce : plan.reductions)
-    accumulators.push_back(makeAccumulator(builder, reduce, /*wide=*/true));
+    accumulators.push_back(reductions->make(builder, reduce, /*wide=*/true));
   Span rows = plan.reduced & ~(Span(1) << (plan.rank() - 1));
   forEach(builder, builder.integer(0), builder.integer(plan.product(rows)), 1, [&](CodeBuilder &inner, Value number) {
     SmallVector<Value> index = decompose(inner, number, rows);
@@ -358,149 +332,15 @@ void KernelEmitter::emitTotal(CodeBuilder builder, Value number) {
       for (Value column : columns)
         contexts.emplace_back(row, innermost, column, mask, 0);
       for (const Accumulator &accumulator : accumulators)
-        accumulate(contexts, accumulator);
+        reductions->accumulate(contexts, accumulator);
     };
     sweepStaticColumns(row.builder, groupFor(accumulators), body);
   });
   RowContext row(builder, kept);
   for (const Accumulator &accumulator : accumulators)
-    row.values[{accumulator.result, accumulator.span}] = finish(row.builder, accumulator);
+    row.values[{accumulator.result, accumulator.span}] = reductions->finish(row.builder, accumulator);
   for (unsigned output = 0; output < plan.outputs.size(); ++output)
     values->storeScalar(output, row);
-}
-
-// Reductions
-
-/// Makes an accumulator of some vectors, on the stack of the whole call, and sets it to the identity here.
-Accumulator KernelEmitter::makeAccumulator(CodeBuilder &builder, dt::ReductionOpInterface reduce, bool wide,
-                                           int64_t vectors) {
-  Value operand = reduce->getOperand(0);
-  Accumulator result{operand,
-                     reduce->getResult(0),
-                     plan.reductionSpan(reduce),
-                     &dt::reductionOf(reduce.getReductionKind()),
-                     computedType(getElementTypeOrSelf(operand.getType())),
-                     {},
-                     {}};
-  if (wide && result.element.isF32() && result.reduction->isLinear)
-    result.element = builder.getF64Type();
-  result.slot = makeSlot(builder, identity(builder, result, vectorType(result.element)), vectors);
-  if (result.reduction->losesNan && result.element.isF32())
-    result.poison =
-        makeSlot(builder, builder.splatConstant(vectorType(result.element), builder.getF32FloatAttr(0)), vectors);
-  return result;
-}
-
-/// Some vectors on the stack of the whole call, set to `initial` here.
-Value KernelEmitter::makeSlot(CodeBuilder &builder, Value initial, int64_t vectors) {
-  CodeBuilder atEntry(&entry->front(), builder.loc);
-  Type pointer = LLVM::LLVMPointerType::get(builder.getContext()), type = initial.getType();
-  Value slot = LLVM::AllocaOp::create(atEntry, builder.loc, pointer, type, atEntry.integer(vectors), 64);
-  for (int64_t i = 0; i < vectors; ++i)
-    builder.store(initial, LLVM::GEPOp::create(builder, builder.loc, pointer, type, slot,
-                                               ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)}));
-  return slot;
-}
-
-/// What a reduction of nothing gives.
-Value KernelEmitter::identity(CodeBuilder &builder, const Accumulator &accumulator, Type type) {
-  return builder.splatConstant(type, dt::identityOf(*accumulator.reduction, getElementTypeOrSelf(type)));
-}
-
-/// Accumulators come second and are never NaN where that would be lost.
-Value KernelEmitter::combine(CodeBuilder &builder, const Accumulator &accumulator, Value a, Value b) {
-  return accumulator.reduction->emit(builder, builder.loc, a, b);
-}
-
-/// Combines vectors into the accumulator at `offset` elements from its first. Terms of a sum are added up in their own
-/// type before, by a tree.
-void KernelEmitter::accumulate(CodeBuilder &builder, const Accumulator &accumulator, SmallVector<Value> terms,
-                               Value offset) {
-  if (accumulator.poison)
-    recordNan(builder, accumulator, terms, offset);
-  for (size_t width = terms.size(); width > 1; width /= 2) {
-    for (size_t i = 0; i < width / 2; ++i)
-      terms[i] = combine(builder, accumulator, terms[2 * i], terms[2 * i + 1]);
-    terms.resize(width / 2);
-  }
-  VectorType type = vectorType(accumulator.element);
-  Value value = terms.front();
-  if (accumulator.isWide())
-    value = arith::ExtFOp::create(builder, builder.loc, type, value);
-  Value slot = elementOf(builder, accumulator, accumulator.slot, offset);
-  builder.store(combine(builder, accumulator, value, builder.load(type, slot)), slot);
-}
-
-/// One comparison finds a NaN in two vectors.
-void KernelEmitter::recordNan(CodeBuilder &builder, const Accumulator &accumulator, ArrayRef<Value> terms,
-                              Value offset) {
-  VectorType type = vectorType(accumulator.element);
-  Value slot = elementOf(builder, accumulator, accumulator.poison, offset), poison = builder.load(type, slot);
-  Value nan = builder.splatConstant(type, builder.getF32FloatAttr(std::numeric_limits<float>::quiet_NaN()));
-  for (size_t i = 0; i < terms.size(); i += 2) {
-    Value other = terms[std::min(i + 1, terms.size() - 1)];
-    Value isNan = arith::CmpFOp::create(builder, builder.loc, arith::CmpFPredicate::UNO, terms[i], other);
-    poison = arith::SelectOp::create(builder, builder.loc, isNan, nan, poison);
-  }
-  builder.store(poison, slot);
-}
-
-/// Vectors of a reduction's operand; lanes that do not exist count as the identity.
-void KernelEmitter::accumulate(MutableArrayRef<ColumnContext> contexts, const Accumulator &accumulator) {
-  SmallVector<Value> terms;
-  for (ColumnContext &context : contexts) {
-    Value &value = terms.emplace_back(values->vector(accumulator.operand, plan.fullSpan(), context));
-    CodeBuilder &builder = context.builder;
-    if (context.mask)
-      value = arith::SelectOp::create(builder, builder.loc, context.mask, value,
-                                      identity(builder, accumulator, value.getType()));
-  }
-  accumulate(contexts.front().builder, accumulator, std::move(terms), {});
-}
-
-Value KernelEmitter::narrow(CodeBuilder &builder, const Accumulator &accumulator, Value value) {
-  if (accumulator.isWide()) {
-    Type type = builder.getF32Type();
-    if (auto vector = dyn_cast<VectorType>(value.getType()))
-      type = vector.clone(type);
-    value = arith::TruncFOp::create(builder, builder.loc, type, value);
-  }
-  return values->rounded(builder, value, accumulator.result);
-}
-
-/// The accumulated vector at `offset`.
-Value KernelEmitter::total(CodeBuilder &builder, const Accumulator &accumulator, Value offset) {
-  VectorType type = vectorType(accumulator.element);
-  Value result = builder.load(type, elementOf(builder, accumulator, accumulator.slot, offset));
-  if (!accumulator.poison)
-    return result;
-  Value poison = builder.load(type, elementOf(builder, accumulator, accumulator.poison, offset));
-  return arith::AddFOp::create(builder, builder.loc, result, poison);
-}
-
-/// The scalar that an accumulator's lanes combine to.
-Value KernelEmitter::finish(CodeBuilder &builder, const Accumulator &accumulator) {
-  VectorType type = vectorType(accumulator.element);
-  auto reduce = [&](vector::CombiningKind kind, Value slot, arith::FastMathFlags flags) -> Value {
-    return vector::ReductionOp::create(builder, builder.loc, kind, builder.load(type, slot), flags);
-  };
-  // A tree over the lanes rather than one after the other.
-  constexpr auto tree = arith::FastMathFlags::reassoc;
-  bool isReal = isa<FloatType>(accumulator.element);
-  auto kind = isReal ? accumulator.reduction->realLanes : accumulator.reduction->integerLanes;
-  if (!accumulator.poison)
-    return narrow(builder, accumulator, reduce(kind, accumulator.slot, isReal ? tree : arith::FastMathFlags::none));
-  Value combined = reduce(kind, accumulator.slot, arith::FastMathFlags::nnan);
-  Value poison = reduce(vector::CombiningKind::ADD, accumulator.poison, arith::FastMathFlags::reassoc);
-  return arith::AddFOp::create(builder, builder.loc, combined, poison);
-}
-
-/// The address `offset` elements (null: none) from one of an accumulator's slots.
-Value KernelEmitter::elementOf(CodeBuilder &builder, const Accumulator &accumulator, Value slot, Value offset) {
-  if (!offset)
-    return slot;
-  return LLVM::GEPOp::create(builder, builder.loc, slot.getType(), accumulator.element, slot,
-                             ArrayRef<LLVM::GEPArg>{offset});
 }
 
 LLVM::LLVMFuncOp dtc::emitKernel(dt::KernelOp kernel, const KernelPlan &plan, ModuleOp module, unsigned lanes) {

@@ -70,16 +70,8 @@ static void addSample(CLI::App &app, ProgramOptions &options) {
   std::exit(0);
 }
 
-ProgramOptions parseOptions(int argc, char **argv, const std::function<std::string()> &version) {
-  ProgramOptions options;
-  std::string trace;
-  std::vector<std::string> data;
-  CLI::App app(
-      "A model compiled by dtc for a mesh of ranks. Trains it, evaluates it with --eval-only, or generates text "
-      "with --sample.");
-  app.name(escaped(argc > 0 ? argv[0] : "program")); // in its help
-  app.footer(Examples);
-  app.set_version_flag("--version", version);
+/// What a run starts from, and where its results go.
+static void addInputs(CLI::App &app, ProgramOptions &options, std::vector<std::string> &data) {
   app.add_option("--data", data,
                  "Token files to train on, laid end to end (see 'dtc data'); or a mixture, 0.7 a.bin b.bin 0.3 c.bin: "
                  "weights,\n"
@@ -100,6 +92,10 @@ ProgramOptions parseOptions(int argc, char **argv, const std::function<std::stri
   app.add_flag("--without-certificate", options.withoutCertificate,
                "Run a program whose command lists were not proven to be free of deadlocks, or were changed since");
   app.add_option("--weights", options.weights, "Start from the weights in this model directory");
+}
+
+/// How ranks use their machines, and when one of them counts as lost.
+static void addMachines(CLI::App &app, ProgramOptions &options) {
   app.add_option("--threads", options.threads, "Threads per rank; 0: the machine's cores divided by the ranks")
       ->capture_default_str()
       ->check(atLeast(0));
@@ -117,6 +113,10 @@ ProgramOptions parseOptions(int argc, char **argv, const std::function<std::stri
                  "Seconds that a rank may be stopped, unreachable or stuck in a command before it is named and all end")
       ->capture_default_str()
       ->check(CLI::Range(1.0, 1e6));
+}
+
+/// What is done each step, and what is written of it.
+static void addSteps(CLI::App &app, ProgramOptions &options, std::string &trace) {
   app.add_option("--set", options.settings, "Change a training setting: key=value");
   app.add_option("--trace", trace, "Trace these steps, e.g. 3-5, into trace.json (open it in Perfetto)");
   app.add_option("--replay-check", options.replayCheck,
@@ -130,10 +130,9 @@ ProgramOptions parseOptions(int argc, char **argv, const std::function<std::stri
   app.add_option("--evaluation", options.evaluation)->group(ofOtherParts);
   app.add_flag("--by-document", options.byDocument)->group(ofOtherParts);
   app.add_option("--probe-links", options.probeLinks)->group(ofOtherParts);
-  addSample(app, options);
-  if (argc > 1 && std::string_view(argv[1]) == CompletionVerb)
-    answerShell(app, argc, argv);
-  checkValues(app);
+}
+
+static void parse(CLI::App &app, int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success &request) {
@@ -144,6 +143,26 @@ ProgramOptions parseOptions(int argc, char **argv, const std::function<std::stri
     throw Error(ExitCode::Usage,
                 usageProblem(app, error, argc, argv, optionsElsewhere()) + "; --help shows what there is");
   }
+}
+
+ProgramOptions parseOptions(int argc, char **argv, const std::function<std::string()> &version) {
+  ProgramOptions options;
+  std::string trace;
+  std::vector<std::string> data;
+  CLI::App app(
+      "A model compiled by dtc for a mesh of ranks. Trains it, evaluates it with --eval-only, or generates text "
+      "with --sample.");
+  app.name(escaped(argc > 0 ? argv[0] : "program")); // in its help
+  app.footer(Examples);
+  app.set_version_flag("--version", version);
+  addInputs(app, options, data);
+  addMachines(app, options);
+  addSteps(app, options, trace);
+  addSample(app, options);
+  if (argc > 1 && std::string_view(argv[1]) == CompletionVerb)
+    answerShell(app, argc, argv);
+  checkValues(app);
+  parse(app, argc, argv);
   if (!options.resume.empty() && !options.weights.empty())
     throw Error(ExitCode::Usage, "--resume and --weights both say where the weights are; give one");
   if (options.steps && *options.steps < 0)

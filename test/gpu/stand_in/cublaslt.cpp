@@ -2,6 +2,7 @@
 // loaded, else at once on the host's memory. What the manual forbids is refused, and said on the standard error output:
 // types that do not go together, sizes that do not fit, leading dimensions that are too small, results that overlap,
 // addresses less aligned than the algorithm was asked for, too little workspace, an algorithm for another product.
+// The stand-in is in one file because it is one library's table of functions, which are short and share its objects.
 //
 // The algorithm that it finds does what those of the real one may: it destroys its workspace, and where sums in the
 // type of the result are allowed it rounds such sums.

@@ -1,4 +1,5 @@
 // libcuda.so.1 for machines without a GPU: the functions of runtime/device/cuda/driver.h.
+// They are in one file because they are one library's table of functions; what they share is state.h's.
 #include "test/gpu/stand_in/state.h"
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 // installed. What ranks send passes through a file in shared memory, in the order of the stand-in driver's streams, so
 // a command waits for its peers where a GPU would, and other streams go on. Sums are in f32, in the order of ranks, and
 // rounded once.
+// The stand-in is in one file because it is one library's table of functions, which share their communicators.
 //
 // What NCCL leaves unsaid ends the process with words: ranks that start different commands, a communicator that is used
 // before it is set up, or asked for errors by two threads although it does not block; groups of calls that are left
