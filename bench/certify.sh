@@ -2,13 +2,7 @@
 # The certificate against deadlock of GPT-3 175B on more and more ranks: how long it takes, the median of nine.
 #
 #   bench/certify.sh [BUILD_DIRECTORY]
-set -euo pipefail
-cd "$(dirname "$0")/.."
-build=${1:-build}
-cmake "$build" >/dev/null
-ninja -C "$build" dtc certify >/dev/null
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+source "$(dirname "$0")/prepare.sh" certify "$@"
 for layout in "1 16" "64 16" "1536 16" "1536 64" "16384 16"; do
   read -r dp accumulation <<<"$layout"
   "$build/bin/dtc" compile examples/gpt3-175b --mesh "dp=$dp,tp=8,pp=8" --set "accumulation=$accumulation" \

@@ -9,7 +9,6 @@ with none but the last: what the first takes longer, divided by the number of ch
 slower steps together. What the trainer itself counts as waiting is beside it where it counts.
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -19,7 +18,8 @@ import subprocess
 import tempfile
 import time
 
-from compare_gpt2_step import ROOT, write_tokens
+from arguments import ROOT, comparison
+from compare_gpt2_step import write_tokens
 
 
 def compile_program(binaries, folder, name, ranks):
@@ -44,11 +44,8 @@ def train(binaries, program, folder, ranks, steps, every):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--torch-python", required=True)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser = comparison(__doc__, rounds=1)
     parser.add_argument("--before", type=pathlib.Path)
-    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--steps", type=int, default=19)
     parser.add_argument("--every", type=int, default=6)
     arguments = parser.parse_args()

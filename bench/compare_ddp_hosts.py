@@ -7,7 +7,6 @@ Hosts are two network namespaces of this machine with a core each (needs root); 
 alternately and prints a table: the median step and its ratio.
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -16,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 
-from compare_gpt2_step import ROOT, write_tokens
+from arguments import ROOT, comparison
+from compare_gpt2_step import write_tokens
 from ranks import RANKS, run_ranks, step_seconds
 
 sys.path.insert(0, str(ROOT / "test/e2e"))
@@ -39,10 +39,7 @@ def run_torch(net, python, steps):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--torch-python", required=True)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser = comparison(__doc__, rounds=2)
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--rates", default="none,40mbps")
     args = parser.parse_args()

@@ -10,14 +10,14 @@ the larger rank as the kernel counts it for the whole process, from start to end
 checkpoint at the end included, nothing subtracted. Memory of a peer that a rank has mapped counts for both.
 """
 
-import argparse
 import json
 import pathlib
 import statistics
 import subprocess
 import tempfile
 
-from compare_gpt2_step import ROOT, write_tokens
+from arguments import ROOT, comparison
+from compare_gpt2_step import write_tokens
 from ranks import RANKS, run_ranks, step_seconds
 
 BATCH = 4
@@ -54,10 +54,7 @@ def run_torch(python, name, tokens, steps):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--torch-python", required=True)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = comparison(__doc__, rounds=3)
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--tokens", type=int, default=64)

@@ -14,7 +14,6 @@ Prints a row a round: median seconds of a step of all but the run's first, the p
 1 where the losses differ by more than LOSS_BOUND of themselves or the ratio is above RATIO_BOUND.
 """
 
-import argparse
 import json
 import pathlib
 import statistics
@@ -22,7 +21,8 @@ import subprocess
 import sys
 import tempfile
 
-from compare_gpt2_step import ROOT, write_tokens
+from arguments import ROOT, comparison
+from compare_gpt2_step import write_tokens
 from ranks import RANKS, run_ranks
 
 LENGTH = 512
@@ -78,10 +78,7 @@ def compare(args, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--torch-python", required=True)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = comparison(__doc__, rounds=5)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--rows", type=int, default=1, help="of each rank")
     args = parser.parse_args()

@@ -8,7 +8,6 @@ AdamW. Prints a table: median seconds of a step (the first two left out), peak r
 PyTorch's modes, and the ratio to the floor: the step's products with weights and AdamW (gemm_floor, in f32) in the same run.
 """
 
-import argparse
 import array
 import json
 import pathlib
@@ -18,7 +17,8 @@ import statistics
 import subprocess
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from arguments import ROOT, comparison
+
 PIN = ["taskset", "-c", "0"]
 
 
@@ -61,10 +61,7 @@ def run_floor(build, tokens):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--torch-python", required=True)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = comparison(__doc__, rounds=3)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--modes", default="eager,compile")
     parser.add_argument("--precision", choices=["f32", "bf16"], default="f32")

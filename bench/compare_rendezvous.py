@@ -8,13 +8,12 @@ looks up the name of each who connects, and where no name service answers that t
 machine are given a name.
 """
 
-import argparse
-import pathlib
 import statistics
 import subprocess
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from arguments import ROOT, comparison
+
 
 
 def seconds(command):
@@ -23,11 +22,8 @@ def seconds(command):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--torch-python", required=True)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser = comparison(__doc__, rounds=5)
     parser.add_argument("--ranks", type=int, default=256)
-    parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     with tempfile.NamedTemporaryFile("w") as names:
         names.write("127.0.0.1 localhost\n::1 localhost\n::ffff:127.0.0.1 localhost\n")

@@ -8,7 +8,6 @@ killed some steps in; the time ends when the first step after the restart is don
 medians.
 """
 
-import argparse
 import os
 import pathlib
 import signal
@@ -18,7 +17,8 @@ import sys
 import tempfile
 import time
 
-from compare_gpt2_step import ROOT, write_tokens
+from arguments import ROOT, comparison
+from compare_gpt2_step import write_tokens
 
 sys.path.insert(0, str(ROOT / "test/e2e"))
 
@@ -91,10 +91,7 @@ def time_torch(net, python, folder, port):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--torch-python", required=True)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = comparison(__doc__, rounds=3)
     args = parser.parse_args()
     build = args.build.resolve()
     os.environ.update(DTC_BIN=str(build / "bin"), DTC_SOURCE=str(ROOT))

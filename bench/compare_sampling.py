@@ -10,7 +10,6 @@ each round. Prints medians, the share of the bound and the ratio to the peer, an
 or 2 times in bf16. PYTHON has torch and transformers.
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -19,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-from compare_gpt2_step import ROOT
+from arguments import comparison
 
 PROMPT = list(range(1000, 1032))
 LEAST_SHARE, LEAST_RATIO = 0.7, {"f32": 1.2, "bf16": 2.0}
@@ -80,10 +79,7 @@ def main():
         return print(peer_rate(sys.argv[2], sys.argv[3], int(sys.argv[4])))
     if sys.argv[1:2] == ["--make"]:
         return make_model(sys.argv[2])
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--torch-python", required=True)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = comparison(__doc__, rounds=5)
     parser.add_argument("--tokens", type=int, default=96)
     args = parser.parse_args()
     os.environ |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}

@@ -2,13 +2,7 @@
 # What a simulation costs, and what recording does: the rows of simulate.md.
 #
 #   bench/simulate.sh [BUILD_DIRECTORY]
-set -euo pipefail
-cd "$(dirname "$0")/.."
-build=${1:-build}
-cmake "$build" >/dev/null
-ninja -C "$build" dtc simulate >/dev/null
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+source "$(dirname "$0")/prepare.sh" simulate "$@"
 dtc=$build/bin/dtc
 
 seconds() { # of a command, the median of five

@@ -4,9 +4,9 @@
 // Prints a Markdown table. Bus bandwidth is 2 (p - 1) / p * bytes / time, the field's convention: what each rank's link
 // would carry in a ring. A time is the median over the rounds of the slowest rank's time. The probe copies between
 // buffers of 64 MiB in all ranks at once and counts bytes read plus bytes written by all.
+#include "bench/forked_ranks.h"
 #include "bench/timing.h"
 #include "runtime/comm/local/reduce.h"
-#include "runtime/comm/local/shared_memory.h"
 #include "runtime/support/error.h"
 
 #include <algorithm>
@@ -18,8 +18,6 @@
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/transport/tcp/device.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 using namespace dtc;
 
@@ -77,29 +75,15 @@ void measure(Communicator &communicator, Arena &arena, uint64_t bytes, const std
   std::fflush(stdout);
 }
 
-int runRank(const std::string &path, int rank, int ranks, uint64_t bytes, const std::string &directory) {
-  try {
-    Arena arena(bytes, 0);
-    auto communicator = connectSharedMemory({path, rank, ranks}, arena);
-    measure(*communicator, arena, bytes, directory);
-    return 0;
-  } catch (const std::exception &error) {
-    std::fprintf(stderr, "rank %d: %s\n", rank, error.what());
-    return 1;
-  }
-}
-
 bool runJob(int ranks, uint64_t bytes) {
-  Rendezvous rendezvous(ranks);
   std::string directory = (std::filesystem::temp_directory_path() / "dtc-allreduce-XXXXXX").string();
   if (!mkdtemp(directory.data()))
     throw Error("cannot make a directory for Gloo's rendezvous");
-  for (int rank = 0; rank < ranks; ++rank)
-    if (fork() == 0)
-      _exit(runRank(rendezvous.path(), rank, ranks, bytes, directory));
-  bool succeeded = true;
-  for (int rank = 0, status; rank < ranks; ++rank)
-    succeeded &= wait(&status) > 0 && status == 0;
+  bool succeeded = runForked(ranks, [&](const std::string &path, int rank) {
+    Arena arena(bytes, 0);
+    auto communicator = connectSharedMemory({path, rank, ranks}, arena);
+    measure(*communicator, arena, bytes, directory);
+  });
   std::filesystem::remove_all(directory);
   return succeeded;
 }

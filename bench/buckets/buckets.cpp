@@ -4,39 +4,19 @@
 //   bench_buckets DIRECTORY RANK RANKS_PER_HOST ADDRESS...     an address for each host; the token is in DTC_TOKEN
 //
 // Prints a line of a Markdown table for each size. A time is the median over the rounds of the slowest rank's.
+#include "bench/host_ranks.h"
 #include "bench/timing.h"
 #include "runtime/abi/commands.h"
 #include "runtime/comm/hosts/hosts.h"
-#include "runtime/job/member.h"
-#include "runtime/job/secret.h"
-#include "runtime/support/error.h"
 
 #include <cstdio>
-#include <cstdlib>
 
 using namespace dtc;
 
 namespace {
 
 constexpr int Rounds = 101;
-constexpr int Port = 29400;
 constexpr int Parts = abi::MaximumParts;
-
-struct Ranks {
-  std::string directory;
-  int rank, perHost;
-  std::vector<std::string> addresses;
-
-  int ranks() const { return perHost * static_cast<int>(addresses.size()); }
-};
-
-Group everybody(const Ranks &place) {
-  Group group;
-  for (int rank = 0; rank < place.ranks(); ++rank)
-    group.ranks.push_back(rank);
-  group.self = place.rank;
-  return group;
-}
 
 std::vector<abi::Command> reductions(int64_t bytes, bool areParts) {
   std::vector<abi::Command> commands(Parts);
@@ -61,8 +41,8 @@ void runAll(Communicator &communicator, const Group &group, const std::vector<ab
     communicator.wait(handle);
 }
 
-void measure(const Ranks &place, Communicator &communicator, int64_t bytes) {
-  Group group = everybody(place);
+void measure(const HostRank &place, Communicator &communicator, int64_t bytes) {
+  Group group = place.everybody();
   std::vector<abi::Command> alone = reductions(bytes, false), parts = reductions(bytes, true);
   std::vector<double> aloneTimes, partsTimes;
   for (int round = 0; round < Rounds; ++round) {
@@ -77,46 +57,15 @@ void measure(const Ranks &place, Communicator &communicator, int64_t bytes) {
   std::fflush(stdout);
 }
 
-int runRank(const Ranks &place) {
-  job::Key token = job::tokenKey(job::readToken(processEnvironment()));
-  job::Endpoint endpoint = {place.addresses[0], Port};
-  std::unique_ptr<job::Server> server;
-  if (place.rank == 0) {
-    job::ServerOptions options;
-    options.listen = endpoint;
-    options.token = token;
-    options.world = place.ranks();
-    server = std::make_unique<job::Server>(std::move(options));
-  }
-  job::MemberOptions options;
-  options.server = endpoint;
-  options.token = token;
-  options.rank = place.rank;
-  options.world = place.ranks();
-  options.program = "bench_buckets";
-  options.serverRank = 0;
-  std::shared_ptr<Membership> membership = job::joinJob(options);
+void runRank(const HostRank &place, const JoinedJob &job) {
   Arena arena(uint64_t(16) << 20, 0);
-  std::string meeting = place.directory + "/host" + std::to_string(place.rank / place.perHost);
-  auto communicator = connectHosts(membership, {.path = meeting}, arena, {everybody(place)});
+  std::string meeting = place.directory + "/host" + std::to_string(place.host());
+  auto communicator = connectHosts(job.membership, {.path = meeting}, arena, {place.everybody()});
   for (int64_t bytes : {256, 3072, 49152})
     measure(place, *communicator, bytes);
   communicator->barrier();
-  return 0;
 }
 
 } // namespace
 
-int main(int count, char **arguments) {
-  if (count < 5) {
-    std::fprintf(stderr, "usage: bench_buckets DIRECTORY RANK RANKS_PER_HOST ADDRESS...\n");
-    return 2;
-  }
-  try {
-    return runRank(
-        {arguments[1], std::atoi(arguments[2]), std::atoi(arguments[3]), {arguments + 4, arguments + count}});
-  } catch (const Error &error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
-}
+int main(int count, char **arguments) { return runHostRank(count, arguments, "bench_buckets", runRank); }

@@ -3,13 +3,11 @@
 //
 // Prints a Markdown table. A time is the slowest rank's, from the first start to the last wait. Both ways are measured
 // alternately; the ratio is the median over the pairs of (one after the other / at once).
+#include "bench/forked_ranks.h"
 #include "bench/timing.h"
-#include "runtime/comm/local/shared_memory.h"
 
 #include <algorithm>
 #include <cstdio>
-#include <sys/wait.h>
-#include <unistd.h>
 
 using namespace dtc;
 
@@ -68,27 +66,12 @@ void measure(Communicator &communicator, Arena &arena, uint64_t bytes) {
   std::fflush(stdout);
 }
 
-int runRank(const std::string &path, int rank, int ranks, uint64_t bytes) {
-  try {
+bool runJob(int ranks, uint64_t bytes) {
+  return runForked(ranks, [&](const std::string &path, int rank) {
     Arena arena(2 * bytes, 0);
     auto communicator = connectSharedMemory({path, rank, ranks}, arena);
     measure(*communicator, arena, bytes);
-    return 0;
-  } catch (const std::exception &error) {
-    std::fprintf(stderr, "rank %d: %s\n", rank, error.what());
-    return 1;
-  }
-}
-
-bool runJob(int ranks, uint64_t bytes) {
-  Rendezvous rendezvous(ranks);
-  for (int rank = 0; rank < ranks; ++rank)
-    if (fork() == 0)
-      _exit(runRank(rendezvous.path(), rank, ranks, bytes));
-  bool succeeded = true;
-  for (int rank = 0, status; rank < ranks; ++rank)
-    succeeded &= wait(&status) > 0 && status == 0;
-  return succeeded;
+  });
 }
 
 } // namespace

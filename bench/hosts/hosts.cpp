@@ -8,14 +8,12 @@
 // probe sends and receives, between a rank of the first and one of the last host, as many bytes as each rank of an
 // all-reduce between these two must.
 #include "runtime/comm/hosts/hosts.h"
+#include "bench/host_ranks.h"
 #include "bench/timing.h"
-#include "runtime/job/member.h"
-#include "runtime/job/secret.h"
 #include "runtime/support/error.h"
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_halving_doubling.h>
 #include <gloo/allreduce_ring_chunked.h>
@@ -33,25 +31,6 @@ using namespace dtc;
 namespace {
 
 constexpr int Rounds = 11;
-constexpr int Port = 29400;
-
-struct Ranks {
-  std::string directory;
-  int rank, perHost;
-  std::vector<std::string> addresses;
-
-  int ranks() const { return perHost * static_cast<int>(addresses.size()); }
-  int host() const { return rank / perHost; }
-};
-
-Group everybody(const Ranks &place, uint32_t channel) {
-  Group group;
-  for (int rank = 0; rank < place.ranks(); ++rank)
-    group.ranks.push_back(rank);
-  group.self = place.rank;
-  group.channel = channel;
-  return group;
-}
 
 /// Moves bytes one way, without any care for what else there is to do.
 void pump(int socket, std::byte *data, uint64_t bytes, bool sends) {
@@ -77,7 +56,7 @@ struct Peer {
 
 class Gloo {
 public:
-  Gloo(const Ranks &place, int64_t elements) : values(elements, 0.5F) {
+  Gloo(const HostRank &place, int64_t elements) : values(elements, 0.5F) {
     context = std::make_shared<gloo::rendezvous::Context>(place.rank, place.ranks());
     gloo::transport::tcp::attr address;
     address.hostname = place.addresses[place.host()];
@@ -109,7 +88,7 @@ private:
   std::unique_ptr<gloo::Algorithm> halving, chunked;
 };
 
-void measure(const Ranks &place, Communicator &communicator, Communicator &hashing, Arena &arena, int probe,
+void measure(const HostRank &place, Communicator &communicator, Communicator &hashing, Arena &arena, int probe,
              uint64_t bytes) {
   auto elements = static_cast<int64_t>(bytes / sizeof(float));
   auto *ours = reinterpret_cast<float *>(arena.base());
@@ -117,7 +96,7 @@ void measure(const Ranks &place, Communicator &communicator, Communicator &hashi
   abi::Command command;
   command.mutable_start()->set_outer(1);
   command.mutable_start()->set_chunk(elements);
-  Group group = everybody(place, 0);
+  Group group = place.everybody(0);
   Gloo gloo(place, elements);
 
   std::vector<double> ourTimes, hashedTimes, probeTimes;
@@ -152,37 +131,19 @@ void measure(const Ranks &place, Communicator &communicator, Communicator &hashi
   std::fflush(stdout);
 }
 
-int runRank(const Ranks &place) {
-  job::Key token = job::tokenKey(job::readToken(processEnvironment()));
-  job::Endpoint endpoint = {place.addresses[0], Port};
-  std::unique_ptr<job::Server> server;
-  if (place.rank == 0) {
-    job::ServerOptions options;
-    options.listen = endpoint;
-    options.token = token;
-    options.world = place.ranks();
-    server = std::make_unique<job::Server>(std::move(options));
-  }
-  job::MemberOptions options;
-  options.server = endpoint;
-  options.token = token;
-  options.rank = place.rank;
-  options.world = place.ranks();
-  options.program = "bench_hosts";
-  options.serverRank = 0;
-  std::shared_ptr<Membership> membership = job::joinJob(options);
+void runRank(const HostRank &place, const JoinedJob &job) {
   Arena arena(uint64_t(100) << 20, 0);
   std::string meeting = place.directory + "/host" + std::to_string(place.host());
   auto communicator =
-      connectHosts(membership, {.path = meeting}, arena, {everybody(place, 0)}, HostsOptions{.hashedUpTo = 0});
-  auto hashing = connectHosts(membership, {.path = meeting + "-hashing"}, arena, {everybody(place, 0)},
+      connectHosts(job.membership, {.path = meeting}, arena, {place.everybody(0)}, HostsOptions{.hashedUpTo = 0});
+  auto hashing = connectHosts(job.membership, {.path = meeting + "-hashing"}, arena, {place.everybody(0)},
                               HostsOptions{.hashedUpTo = std::numeric_limits<double>::infinity()});
 
   // The probe is the first rank's and the first of the last host.
   int other = place.ranks() - place.perHost;
   std::vector<SharedDescriptor> probe(2);
   if (place.rank == 0 || place.rank == other)
-    probe = membership->connect({{0, other}, place.rank == 0 ? 0 : 1, 1});
+    probe = job.membership->connect({{0, other}, place.rank == 0 ? 0 : 1, 1});
   for (uint64_t kibibytes : {64, 1024, 25 * 1024, 100 * 1024})
     measure(place, *communicator, *hashing, arena,
             probe[0]   ? probe[0]->get()
@@ -190,21 +151,8 @@ int runRank(const Ranks &place) {
                        : -1,
             kibibytes << 10);
   communicator->barrier();
-  return 0;
 }
 
 } // namespace
 
-int main(int count, char **arguments) {
-  if (count < 5) {
-    std::fprintf(stderr, "usage: bench_hosts DIRECTORY RANK RANKS_PER_HOST ADDRESS...\n");
-    return 2;
-  }
-  Ranks place = {arguments[1], std::atoi(arguments[2]), std::atoi(arguments[3]), {arguments + 4, arguments + count}};
-  try {
-    return runRank(place);
-  } catch (const std::exception &error) {
-    std::fprintf(stderr, "rank %d: %s\n", place.rank, error.what());
-    return 1;
-  }
-}
+int main(int count, char **arguments) { return runHostRank(count, arguments, "bench_hosts", runRank); }

@@ -1,0 +1,15 @@
+"""The arguments that the scripts have in common which measure dtc beside a peer."""
+
+import argparse
+import pathlib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def comparison(description, rounds):
+    """A parser of them; a script adds its own."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--torch-python", required=True)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--rounds", type=int, default=rounds)
+    return parser
