@@ -88,7 +88,25 @@ private:
   std::optional<int64_t> padding; ///< the token whose embedding is not trained, as PyTorch's Embedding(padding_idx)
 };
 
-/// What llama and the families of its kind assume where a file is silent, with what one of them has of its own.
-ConfigValues decoderDefaults(const ConfigValues &own);
+/// FamilyDefinition::read of a family that is a Decoder with rotary positions: `readOwn` reads what it alone has, and
+/// calls Config::checkAllUsed.
+template <void (*readOwn)(Decoder &decoder, Config &config)>
+std::unique_ptr<Family> readDecoder(Config &config, const ModelOptions &options) {
+  auto decoder = std::make_unique<Decoder>(config, options);
+  decoder->readRotary(config);
+  readOwn(*decoder, config);
+  return decoder;
+}
+
+/// What no family of Llama's kind takes over from another where a file is silent.
+struct DefaultSizes {
+  int64_t vocab;     ///< vocab_size
+  int64_t mlp;       ///< intermediate_size
+  int64_t positions; ///< max_position_embeddings
+};
+
+/// What llama and the families of its kind assume where a file is silent, with the sizes of one of them and what it has
+/// of its own.
+ConfigValues decoderDefaults(const DefaultSizes &sizes, const ConfigValues &own = {});
 
 } // namespace dtc::huggingface

@@ -91,8 +91,11 @@ void Decoder::readLayerTypes(Config &config, const std::function<bool(int64_t)> 
   }
 }
 
-ConfigValues dtc::huggingface::decoderDefaults(const ConfigValues &own) {
-  return joinDefaults({{"num_hidden_layers", 32},
+ConfigValues dtc::huggingface::decoderDefaults(const DefaultSizes &sizes, const ConfigValues &own) {
+  return joinDefaults({{"vocab_size", sizes.vocab},
+                       {"intermediate_size", sizes.mlp},
+                       {"max_position_embeddings", sizes.positions},
+                       {"num_hidden_layers", 32},
                        {"num_attention_heads", 32},
                        {"hidden_size", 4096},
                        {"hidden_act", "silu"},

@@ -36,18 +36,17 @@ std::unique_ptr<Decoder> dtc::huggingface::readGemma(Config &config, const Model
   return gemma;
 }
 
-ConfigValues dtc::huggingface::gemmaDefaults(const ConfigValues &own) {
-  ConfigValues values = decoderDefaults({{"hidden_size", 2304},
-                                         {"intermediate_size", 9216},
-                                         {"num_hidden_layers", 26},
-                                         {"num_attention_heads", 8},
-                                         {"num_key_value_heads", 4},
-                                         {"head_dim", 256},
-                                         {"hidden_activation", "gelu_pytorch_tanh"},
-                                         {"pad_token_id", 0},
-                                         {"query_pre_attn_scalar", 256},
-                                         {"sliding_window", 4096},
-                                         {"tie_word_embeddings", true}});
+ConfigValues dtc::huggingface::gemmaDefaults(int64_t vocab, int64_t positions, const ConfigValues &own) {
+  ConfigValues values = decoderDefaults({vocab, 9216, positions}, {{"hidden_size", 2304},
+                                                                   {"num_hidden_layers", 26},
+                                                                   {"num_attention_heads", 8},
+                                                                   {"num_key_value_heads", 4},
+                                                                   {"head_dim", 256},
+                                                                   {"hidden_activation", "gelu_pytorch_tanh"},
+                                                                   {"pad_token_id", 0},
+                                                                   {"query_pre_attn_scalar", 256},
+                                                                   {"sliding_window", 4096},
+                                                                   {"tie_word_embeddings", true}});
   values.erase("hidden_act");
   return joinDefaults(std::move(values), own);
 }

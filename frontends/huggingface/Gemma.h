@@ -10,8 +10,9 @@ namespace dtc::huggingface {
 std::unique_ptr<Decoder> readGemma(Config &config, const ModelOptions &options,
                                    const std::function<bool(int64_t layer)> &usual);
 
-/// decoderDefaults as these families change them, with what one of them has of its own.
-ConfigValues gemmaDefaults(const ConfigValues &own);
+/// decoderDefaults as these families change them, with the vocab_size and max_position_embeddings of one of them and
+/// what it has of its own.
+ConfigValues gemmaDefaults(int64_t vocab, int64_t positions, const ConfigValues &own);
 
 /// A soft cap, unless the file has none.
 std::optional<double> readSoftCap(Config &config, std::string_view key);

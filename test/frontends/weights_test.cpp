@@ -3,6 +3,7 @@
 #include "frontends/huggingface/Families.h"
 #include "runtime/support/error.h"
 #include "runtime/weights/model_directory.h"
+#include "test/refusal.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -44,18 +45,8 @@ protected:
     std::ofstream(copy() / "config.json") << config;
   }
 
-  /// The error of an action, all of which are bad input.
-  template <typename Action> std::string errorOf(Action action) {
-    try {
-      action();
-    } catch (const Error &error) {
-      EXPECT_EQ(error.exitCode(), ExitCode::BadInput);
-      return error.what();
-    }
-    return "no error";
-  }
   std::string error() {
-    return errorOf([&] { load(copy().string(), {}, context); });
+    return dtc::test::refusalOf([&] { load(copy().string(), {}, context); });
   }
 
   /// What a program of this config.json carries.
@@ -132,7 +123,7 @@ TEST_F(WeightErrorsTest, OldAndNewConfigsAreTheSame) {
       config.erase(key);
     config.update(changes);
     copyConfig(model);
-    return errorOf([&] { requireSameModel(programOf(config), copy().string()); });
+    return dtc::test::refusalOf([&] { requireSameModel(programOf(config), copy().string()); });
   };
   EXPECT_EQ(older("llama_llama3", {{"rope_theta", 100.0},
                                    {"rope_scaling",
@@ -170,7 +161,7 @@ TEST_F(WeightErrorsTest, WindowsAreCompared) {
     copyConfig(model);
     for (const auto &[key, value] : other.items())
       setKey(key, value);
-    return errorOf([&] { requireSameModel(programOf(program), copy().string()); });
+    return dtc::test::refusalOf([&] { requireSameModel(programOf(program), copy().string()); });
   };
   using nlohmann::json;
   EXPECT_EQ(differs("mistral", json::object(), json::object()), "no error");
@@ -254,7 +245,7 @@ struct SameModelTest : WeightsTest {
     theirs.merge_patch(weights);
     copyConfig(model);
     std::ofstream(copy() / "config.json") << theirs;
-    return errorOf([&] { requireSameModel(programOf(config), copy().string()); });
+    return dtc::test::refusalOf([&] { requireSameModel(programOf(config), copy().string()); });
   }
 };
 
@@ -310,7 +301,7 @@ TEST_F(SameModelTest, WhatOnlyLooksDifferentIsAccepted) {
 
 TEST_F(SameModelTest, AModelGivenAsTextIsComparedWithNothing) {
   EXPECT_NO_THROW(requireSameModel({}, "no/such/directory"));
-  EXPECT_THAT(errorOf([] {
+  EXPECT_THAT(dtc::test::refusalOf([] {
                 requireSameModel({"{}", ""}, "no/such/directory");
               }),
               HasSubstr("config.json: cannot be read"));

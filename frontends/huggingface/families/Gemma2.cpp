@@ -18,9 +18,8 @@ static std::unique_ptr<Family> readGemma2(Config &config, const ModelOptions &op
 
 FamilyDefinition dtc::huggingface::defineGemma2() {
   return {"gemma2", "Gemma 2", "arXiv:2408.00118", readGemma2,
-          gemmaDefaults({{"vocab_size", 256000},
-                         {"max_position_embeddings", 8192},
-                         {"attn_logit_softcapping", 50},
+          gemmaDefaults(256000, 8192,
+                        {{"attn_logit_softcapping", 50},
                          {"final_logit_softcapping", 30},
                          {"sliding_window_pattern", windowPattern}})};
 }

@@ -42,9 +42,6 @@ static std::unique_ptr<Family> readGemma3(Config &config, const ModelOptions &op
 
 FamilyDefinition dtc::huggingface::defineGemma3() {
   return {"gemma3_text", "Gemma 3, its text models", "arXiv:2503.19786", readGemma3,
-          gemmaDefaults({{"vocab_size", 262208},
-                         {"max_position_embeddings", 131072},
-                         {"rope_theta", 1000000},
-                         {"rope_local_base_freq", 10000},
-                         {"sliding_window_pattern", 6}})};
+          gemmaDefaults(262208, 131072,
+                        {{"rope_theta", 1000000}, {"rope_local_base_freq", 10000}, {"sliding_window_pattern", 6}})};
 }

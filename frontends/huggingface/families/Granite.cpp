@@ -5,32 +5,26 @@
 using namespace dtc;
 using namespace dtc::huggingface;
 
-static std::unique_ptr<Family> readGranite(Config &config, const ModelOptions &options) {
-  auto granite = std::make_unique<Decoder>(config, options);
-  granite->readRotary(config);
-  granite->queryBias = granite->outputBias = config.flag("attention_bias");
-  granite->mlpBias = config.flag("mlp_bias");
+static void readGranite(Decoder &granite, Config &config) {
+  granite.queryBias = granite.outputBias = config.flag("attention_bias");
+  granite.mlpBias = config.flag("mlp_bias");
   for (std::string_view key : {"embedding_multiplier", "attention_multiplier", "residual_multiplier", "logits_scaling"})
     config.mustNotBeNull(key);
-  granite->embeddingFactor = config.number("embedding_multiplier");
-  granite->scoreScale = config.number("attention_multiplier");
-  granite->residualFactor = config.number("residual_multiplier");
+  granite.embeddingFactor = config.number("embedding_multiplier");
+  granite.scoreScale = config.number("attention_multiplier");
+  granite.residualFactor = config.number("residual_multiplier");
   double scaling = config.number("logits_scaling");
   if (scaling == 0)
     config.fail("logits_scaling", "is 0, by which logits cannot be divided");
-  granite->logitFactor = 1 / scaling;
+  granite.logitFactor = 1 / scaling;
   config.mustNotBeNull("head_dim");
   config.checkAllUsed();
-  return granite;
 }
 
 FamilyDefinition dtc::huggingface::defineGranite() {
-  return {"granite", "Granite 3", "arXiv:2405.04324", readGranite,
-          decoderDefaults({{"vocab_size", 32000},
-                           {"intermediate_size", 11008},
-                           {"max_position_embeddings", 2048},
-                           {"embedding_multiplier", 1},
-                           {"attention_multiplier", 1},
-                           {"residual_multiplier", 1},
-                           {"logits_scaling", 1}})};
+  return {"granite", "Granite 3", "arXiv:2405.04324", readDecoder<readGranite>,
+          decoderDefaults({32000, 11008, 2048}, {{"embedding_multiplier", 1},
+                                                 {"attention_multiplier", 1},
+                                                 {"residual_multiplier", 1},
+                                                 {"logits_scaling", 1}})};
 }

@@ -22,14 +22,11 @@ static std::unique_ptr<Family> readPhi3(Config &config, const ModelOptions &opti
 
 FamilyDefinition dtc::huggingface::definePhi3() {
   return {"phi3", "Phi-3 without longrope", "arXiv:2404.14219", readPhi3,
-          decoderDefaults({{"vocab_size", 32064},
-                           {"hidden_size", 3072},
-                           {"intermediate_size", 8192},
-                           {"max_position_embeddings", 4096},
-                           {"original_max_position_embeddings", 4096},
-                           {"resid_pdrop", 0},
-                           {"embd_pdrop", 0},
-                           {"pad_token_id", 32000},
-                           {"partial_rotary_factor", 1},
-                           {"rms_norm_eps", 1e-5}})};
+          decoderDefaults({32064, 8192, 4096}, {{"hidden_size", 3072},
+                                                {"original_max_position_embeddings", 4096},
+                                                {"resid_pdrop", 0},
+                                                {"embd_pdrop", 0},
+                                                {"pad_token_id", 32000},
+                                                {"partial_rotary_factor", 1},
+                                                {"rms_norm_eps", 1e-5}})};
 }

@@ -4,24 +4,18 @@
 using namespace dtc;
 using namespace dtc::huggingface;
 
-static std::unique_ptr<Family> readQwen2(Config &config, const ModelOptions &options) {
-  auto qwen = std::make_unique<Decoder>(config, options);
-  qwen->readRotary(config);
-  qwen->queryBias = true;
+static void readQwen2(Decoder &qwen, Config &config) {
+  qwen.queryBias = true;
   config.mustNotBeNull("head_dim");
   config.mustBeUnset("use_mrope", "positions are those of text");
-  qwen->readUpperWindows(config);
+  qwen.readUpperWindows(config);
   config.checkAllUsed({"sliding_window", "max_window_layers"}); // files may name what is not used
-  return qwen;
 }
 
 FamilyDefinition dtc::huggingface::defineQwen2() {
-  return {"qwen2", "Qwen 2 and 2.5", "arXiv:2407.10671", readQwen2,
-          decoderDefaults({{"vocab_size", 151936},
-                           {"intermediate_size", 22016},
-                           {"num_key_value_heads", 32},
-                           {"max_position_embeddings", 32768},
-                           {"use_sliding_window", false},
-                           {"sliding_window", 4096},
-                           {"max_window_layers", 28}})};
+  return {"qwen2", "Qwen 2 and 2.5", "arXiv:2407.10671", readDecoder<readQwen2>,
+          decoderDefaults({151936, 22016, 32768}, {{"num_key_value_heads", 32},
+                                                   {"use_sliding_window", false},
+                                                   {"sliding_window", 4096},
+                                                   {"max_window_layers", 28}})};
 }

@@ -4,25 +4,19 @@
 using namespace dtc;
 using namespace dtc::huggingface;
 
-static std::unique_ptr<Family> readQwen3(Config &config, const ModelOptions &options) {
-  auto qwen = std::make_unique<Decoder>(config, options);
-  qwen->readRotary(config);
-  qwen->headNorms = Decoder::HeadNorms::EachHead;
-  qwen->queryBias = qwen->outputBias = config.flag("attention_bias");
+static void readQwen3(Decoder &qwen, Config &config) {
+  qwen.headNorms = Decoder::HeadNorms::EachHead;
+  qwen.queryBias = qwen.outputBias = config.flag("attention_bias");
   config.mustNotBeNull("head_dim");
-  qwen->readUpperWindows(config);
+  qwen.readUpperWindows(config);
   config.checkAllUsed({"sliding_window", "max_window_layers"}); // files may name what is not used
-  return qwen;
 }
 
 FamilyDefinition dtc::huggingface::defineQwen3() {
-  return {"qwen3", "Qwen 3", "arXiv:2505.09388", readQwen3,
-          decoderDefaults({{"vocab_size", 151936},
-                           {"intermediate_size", 22016},
-                           {"num_key_value_heads", 32},
-                           {"head_dim", 128},
-                           {"max_position_embeddings", 32768},
-                           {"use_sliding_window", false},
-                           {"sliding_window", 4096},
-                           {"max_window_layers", 28}})};
+  return {"qwen3", "Qwen 3", "arXiv:2505.09388", readDecoder<readQwen3>,
+          decoderDefaults({151936, 22016, 32768}, {{"num_key_value_heads", 32},
+                                                   {"head_dim", 128},
+                                                   {"use_sliding_window", false},
+                                                   {"sliding_window", 4096},
+                                                   {"max_window_layers", 28}})};
 }

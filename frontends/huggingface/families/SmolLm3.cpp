@@ -20,32 +20,26 @@ static void readRotaryLayers(Decoder &smol, Config &config) {
   }
 }
 
-static std::unique_ptr<Family> readSmolLm3(Config &config, const ModelOptions &options) {
-  auto smol = std::make_unique<Decoder>(config, options);
-  smol->readRotary(config);
-  readRotaryLayers(*smol, config);
+static void readSmolLm3(Decoder &smol, Config &config) {
+  readRotaryLayers(smol, config);
   config.mustNotBeNull("head_dim");
-  smol->queryBias = smol->outputBias = config.flag("attention_bias");
-  smol->mlpBias = config.flag("mlp_bias");
+  smol.queryBias = smol.outputBias = config.flag("attention_bias");
+  smol.mlpBias = config.flag("mlp_bias");
   if (config.flag("use_sliding_window"))
-    smol->window = config.window("sliding_window");
-  smol->readLayerTypes(config, [&](int64_t layer) { return !smol->hasRotary[layer]; });
+    smol.window = config.window("sliding_window");
+  smol.readLayerTypes(config, [&](int64_t layer) { return !smol.hasRotary[layer]; });
   config.checkAllUsed({"sliding_window", "max_window_layers"}); // files may name what is not used
-  return smol;
 }
 
 FamilyDefinition dtc::huggingface::defineSmolLm3() {
-  return {"smollm3", "SmolLM3", "Bakouch et al. 2025", readSmolLm3,
-          decoderDefaults({{"vocab_size", 128256},
-                           {"hidden_size", 2048},
-                           {"intermediate_size", 11008},
-                           {"num_hidden_layers", 36},
-                           {"num_attention_heads", 16},
-                           {"num_key_value_heads", 4},
-                           {"max_position_embeddings", 32768},
-                           {"pad_token_id", 128004},
-                           {"rope_theta", 2000000},
-                           {"use_sliding_window", false},
-                           {"no_rope_layer_interval", 4},
-                           {"tie_word_embeddings", true}})};
+  return {"smollm3", "SmolLM3", "Bakouch et al. 2025", readDecoder<readSmolLm3>,
+          decoderDefaults({128256, 11008, 32768}, {{"hidden_size", 2048},
+                                                   {"num_hidden_layers", 36},
+                                                   {"num_attention_heads", 16},
+                                                   {"num_key_value_heads", 4},
+                                                   {"pad_token_id", 128004},
+                                                   {"rope_theta", 2000000},
+                                                   {"use_sliding_window", false},
+                                                   {"no_rope_layer_interval", 4},
+                                                   {"tie_word_embeddings", true}})};
 }
