@@ -60,13 +60,18 @@ Operation *RandomOp::buildLocal(OpBuilder &builder, ValueRange operands, TypeRan
 
 // Movement
 
+/// The factors of these dimensions, in their order.
+static DimFactors chosen(const DimFactors &factors, ArrayRef<int64_t> dims) {
+  DimFactors result;
+  for (int64_t dim : dims)
+    result.push_back(factors[dim]);
+  return result;
+}
+
 FactorRule BroadcastOp::getFactorRule() {
   FactorRule rule;
   rule.results.push_back(addFactorPerDim(rule, tensorType(getResult())));
-  DimFactors operand;
-  for (int64_t dim : getDims())
-    operand.push_back(rule.results[0][dim]);
-  rule.operands.push_back(std::move(operand));
+  rule.operands.push_back(chosen(rule.results[0], getDims()));
   return rule;
 }
 
@@ -75,10 +80,7 @@ Linearity BroadcastOp::getLinearity(unsigned) { return Linearity::Multilinear; }
 FactorRule TransposeOp::getFactorRule() {
   FactorRule rule;
   rule.operands.push_back(addFactorPerDim(rule, tensorType(getOperand())));
-  DimFactors result;
-  for (int64_t dim : getPermutation())
-    result.push_back(rule.operands[0][dim]);
-  rule.results.push_back(std::move(result));
+  rule.results.push_back(chosen(rule.operands[0], getPermutation()));
   return rule;
 }
 
@@ -282,12 +284,19 @@ Linearity GatherOp::getLinearity(unsigned operand) {
   return operand == 0 ? Linearity::Multilinear : Linearity::Nonlinear;
 }
 
+/// A clone that knows how the rows of its table are split, where they are.
+template <typename TableOp>
+static Operation *cloneWithTable(TableOp op, OpBuilder &builder, ValueRange operands, TypeRange results,
+                                 ShardingAttr table) {
+  auto local = cast<TableOp>(cloneOnto(op.getOperation(), builder, operands, results));
+  if (!table.getDimAxes(0).empty())
+    local.setShardingAttr(table.withoutPartial());
+  return local;
+}
+
 Operation *GatherOp::buildLocal(OpBuilder &builder, ValueRange operands, TypeRange results,
                                 ArrayRef<ShardingAttr> operandShardings, ArrayRef<ShardingAttr>) {
-  auto local = cast<GatherOp>(cloneOnto(getOperation(), builder, operands, results));
-  if (!operandShardings[0].getDimAxes(0).empty())
-    local.setShardingAttr(operandShardings[0].withoutPartial());
-  return local;
+  return cloneWithTable(*this, builder, operands, results, operandShardings[0]);
 }
 
 /// The updates' own dimensions are summed into the rows: where they are split, the result is partial.
@@ -309,10 +318,7 @@ Linearity ScatterAddOp::getLinearity(unsigned operand) {
 
 Operation *ScatterAddOp::buildLocal(OpBuilder &builder, ValueRange operands, TypeRange results, ArrayRef<ShardingAttr>,
                                     ArrayRef<ShardingAttr> resultShardings) {
-  auto local = cast<ScatterAddOp>(cloneOnto(getOperation(), builder, operands, results));
-  if (!resultShardings[0].getDimAxes(0).empty())
-    local.setShardingAttr(resultShardings[0].withoutPartial());
-  return local;
+  return cloneWithTable(*this, builder, operands, results, resultShardings[0]);
 }
 
 /// Each row goes anywhere along dimension 1, so that is whole on both sides; the other dimensions are independent.

@@ -202,15 +202,23 @@ private:
     return true;
   }
 
-  bool readBuckets(const toml::node &node) {
-    const toml::array *rules = node.as_array();
-    if (!rules || !rules->is_homogeneous<toml::table>())
-      return fail(at(node.source()), "bucket: tables such as [[bucket]] with starts = [\"...\"] and layers = 4");
-    choices.buckets.clear();
-    for (const toml::node &each : *rules)
-      if (!readBucket(*each.as_table()))
+  /// Tables of one name in place of those that there are; `usage` says what they are.
+  template <typename Rule>
+  bool readTables(const toml::node &node, const char *usage, std::vector<Rule> &rules,
+                  bool (ChoicesReader::*read)(const toml::table &)) {
+    const toml::array *tables = node.as_array();
+    if (!tables || !tables->is_homogeneous<toml::table>())
+      return fail(at(node.source()), usage);
+    rules.clear();
+    for (const toml::node &each : *tables)
+      if (!(this->*read)(*each.as_table()))
         return false;
     return true;
+  }
+
+  bool readBuckets(const toml::node &node) {
+    return readTables(node, "bucket: tables such as [[bucket]] with starts = [\"...\"] and layers = 4", choices.buckets,
+                      &ChoicesReader::readBucket);
   }
 
   bool readBucket(const toml::table &table) {
@@ -245,14 +253,8 @@ private:
   }
 
   bool readOrder(const toml::node &node) {
-    const toml::array *rules = node.as_array();
-    if (!rules || !rules->is_homogeneous<toml::table>())
-      return fail(at(node.source()), "order: tables such as [[order]] with move = \"...\" and before = \"...\"");
-    choices.order.clear();
-    for (const toml::node &each : *rules)
-      if (!readRule(*each.as_table()))
-        return false;
-    return true;
+    return readTables(node, "order: tables such as [[order]] with move = \"...\" and before = \"...\"", choices.order,
+                      &ChoicesReader::readRule);
   }
 
   bool readRule(const toml::table &table) {

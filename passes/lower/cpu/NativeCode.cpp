@@ -78,10 +78,9 @@ static FailureOr<EmittedKernels> emitAll(ArrayRef<dt::KernelOp> kernels, ModuleO
   EmittedKernels result;
   EqualFunctions equal;
   for (dt::KernelOp kernel : kernels) {
-    std::string why;
-    FailureOr<KernelPlan> plan = planKernel(kernel, why);
+    FailureOr<KernelPlan> plan = planKernel(kernel);
     if (failed(plan))
-      return kernel.emitOpError("cannot be compiled: ") << why;
+      return failure();
     LLVM::LLVMFuncOp function = emitKernel(kernel, *plan, module, lanes);
     if (Operation *same = equal.findOrAdd(function)) {
       result.aliases.push_back({function.getName().str(), cast<LLVM::LLVMFuncOp>(same).getName().str()});

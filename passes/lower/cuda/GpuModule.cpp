@@ -21,10 +21,9 @@ FailureOr<llvm::StringMap<std::string>> dtc::emitGpuKernels(ArrayRef<dt::KernelO
   llvm::StringMap<std::string> shared;
   EqualFunctions equal;
   for (dt::KernelOp kernel : kernels) {
-    std::string why;
-    FailureOr<KernelPlan> plan = planKernel(kernel, why);
+    FailureOr<KernelPlan> plan = planKernel(kernel);
     if (failed(plan))
-      return kernel.emitOpError("cannot be compiled: ") << why;
+      return failure();
     for (gpu::GPUFuncOp function : emitGpuKernel(kernel, *plan, gpuShapeOf(*plan), module)) {
       expandExponentials(function);
       if (Operation *same = equal.findOrAdd(function)) {

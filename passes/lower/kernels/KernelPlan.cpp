@@ -406,6 +406,14 @@ FailureOr<KernelPlan> dtc::planKernel(dt::KernelOp kernel, std::string &why) {
                     why);
 }
 
+FailureOr<KernelPlan> dtc::planKernel(dt::KernelOp kernel) {
+  std::string why;
+  FailureOr<KernelPlan> plan = planKernel(kernel, why);
+  if (failed(plan))
+    kernel.emitOpError("cannot be compiled: ") << why;
+  return plan;
+}
+
 bool dtc::canShareKernel(ArrayRef<Operation *> ops, ArrayRef<Value> outputs, std::string *why) {
   DenseSet<Operation *> inside(ops.begin(), ops.end());
   SetVector<Value> inputs;

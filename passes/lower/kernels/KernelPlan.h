@@ -112,5 +112,7 @@ bool canShareKernel(llvm::ArrayRef<mlir::Operation *> ops, llvm::ArrayRef<mlir::
 
 /// The plan of a kernel's body.
 llvm::FailureOr<KernelPlan> planKernel(mlir::dt::KernelOp kernel, std::string &why);
+/// The same, with an error of the kernel where there is none.
+llvm::FailureOr<KernelPlan> planKernel(mlir::dt::KernelOp kernel);
 
 } // namespace dtc

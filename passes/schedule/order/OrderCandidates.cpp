@@ -165,6 +165,14 @@ void OrderCandidates::addEarlierStart(int start, double wanted, std::vector<Cand
   }
 }
 
+/// The candidate that moves these commands to an anchor, unless it needs many rules.
+void OrderCandidates::addIfFew(const Commands &moved, bool isBefore, int anchor, std::vector<Candidate> &found) const {
+  Candidate candidate;
+  candidate.promise = secondsOf(moved);
+  if (addRules(moved, isBefore, anchor, candidate.rules) && candidate.rules.size() <= mostRules)
+    found.push_back(std::move(candidate));
+}
+
 void OrderCandidates::addWorkBefore(int start, double wanted, std::vector<Candidate> &all) const {
   Commands needed = sourcesBetween(start, std::max(-1, positions[start] - nearby));
   std::set<int> isNeeded(needed.begin(), needed.end());
@@ -175,11 +183,7 @@ void OrderCandidates::addWorkBefore(int start, double wanted, std::vector<Candid
       break; // what stands before that is for that to hide it
     if (command.kind != Kind::Launch || isNeeded.count(order[at]) || launchSeconds(command) < leastShare * wanted)
       continue;
-    Candidate candidate;
-    Commands moved = dependentsBetween(order[at], positions[start]);
-    candidate.promise = secondsOf(moved);
-    if (addRules(moved, /*isBefore=*/false, start, candidate.rules) && candidate.rules.size() <= mostRules)
-      found.push_back(std::move(candidate));
+    addIfFew(dependentsBetween(order[at], positions[start]), /*isBefore=*/false, start, found);
   }
   addTogether(std::move(found), wanted, all);
 }
@@ -195,11 +199,7 @@ void OrderCandidates::addWorkBehind(int wait, double wanted, std::vector<Candida
       break;
     if (command.kind != Kind::Launch || needs.count(order[at]) || launchSeconds(command) < leastShare * wanted)
       continue;
-    Candidate candidate;
-    Commands moved = sourcesBetween(order[at], positions[wait]);
-    candidate.promise = secondsOf(moved);
-    if (addRules(moved, /*isBefore=*/true, wait, candidate.rules) && candidate.rules.size() <= mostRules)
-      found.push_back(std::move(candidate));
+    addIfFew(sourcesBetween(order[at], positions[wait]), /*isBefore=*/true, wait, found);
   }
   addTogether(std::move(found), wanted, all);
 }

@@ -46,6 +46,7 @@ private:
   Commands sourcesBetween(int command, int from) const;
   double secondsOf(const Commands &commands) const;
   void addEarlierStart(int start, double wanted, std::vector<Candidate> &all) const;
+  void addIfFew(const Commands &moved, bool isBefore, int anchor, std::vector<Candidate> &found) const;
   void addWorkBefore(int start, double wanted, std::vector<Candidate> &all) const;
   void addWorkBehind(int wait, double wanted, std::vector<Candidate> &all) const;
   void addLaterWait(int wait, std::vector<Candidate> &all) const;

@@ -4,6 +4,7 @@
 #include "frontends/Frontend.h"
 #include "passes/pipelines/Compile.h"
 #include "passes/pipelines/Phases.h"
+#include "passes/pipelines/search/Planner.h"
 #include "test/e2e/compiled_model.h"
 
 #include <gtest/gtest.h>
@@ -48,6 +49,8 @@ public:
     EXPECT_TRUE(mlir::succeeded(runPhases(*module, options, last)));
     return module;
   }
+
+  std::unique_ptr<Planner> makePlanner() { return Planner::create(*model.module, options); }
 
   Case setup;
   mlir::MLIRContext context;

@@ -125,7 +125,7 @@ class PlannerTest : public testing::TestWithParam<Case> {};
 
 TEST_P(PlannerTest, PlansWhatTheCompilerMakes) {
   Compilation compilation(GetParam());
-  std::unique_ptr<Planner> planner = Planner::create(*compilation.model.module, compilation.options);
+  std::unique_ptr<Planner> planner = compilation.makePlanner();
   ASSERT_TRUE(planner);
   FailureOr<Plan> own = planner->plan({});
   ASSERT_TRUE(succeeded(own));
@@ -176,7 +176,7 @@ int partsIn(const abi::Manifest &manifest) {
 
 TEST_P(PlannerTest, BucketsArePlannedAsTheyAreCompiled) {
   Compilation compilation(GetParam());
-  std::unique_ptr<Planner> planner = Planner::create(*compilation.model.module, compilation.options);
+  std::unique_ptr<Planner> planner = compilation.makePlanner();
   ASSERT_TRUE(planner);
   FailureOr<Plan> alone = planner->plan({});
   ASSERT_TRUE(succeeded(alone));
@@ -329,7 +329,7 @@ TEST(PlannerTest, AnotherOrderComputesTheSame) {
     if (setup.compute != "f32")
       continue;
     Compilation compilation(setup);
-    std::unique_ptr<Planner> planner = Planner::create(*compilation.model.module, compilation.options);
+    std::unique_ptr<Planner> planner = compilation.makePlanner();
     ASSERT_TRUE(planner);
     FailureOr<Plan> own = planner->plan({});
     ASSERT_TRUE(succeeded(own));
@@ -363,7 +363,7 @@ struct Errors {
 
 TEST(PlannerTest, AnOrderThatBreaksADependencyNamesTheTwo) {
   Compilation compilation(setups[0]);
-  std::unique_ptr<Planner> planner = Planner::create(*compilation.model.module, compilation.options);
+  std::unique_ptr<Planner> planner = compilation.makePlanner();
   ASSERT_TRUE(planner);
   Choices choices;
   choices.order = {{"micro_last", "update all_reduce h.*.mlp.c_fc.weight", false,
@@ -379,7 +379,7 @@ TEST(PlannerTest, AnOrderThatBreaksADependencyNamesTheTwo) {
 
 TEST(PlannerTest, ChoicesOfWhatThereIsNot) {
   Compilation compilation(setups[2]);
-  std::unique_ptr<Planner> planner = Planner::create(*compilation.model.module, compilation.options);
+  std::unique_ptr<Planner> planner = compilation.makePlanner();
   ASSERT_TRUE(planner);
   auto problemOf = [&](const Choices &choices) {
     Errors errors(compilation.context);
@@ -401,7 +401,7 @@ TEST(PlannerTest, ChoicesOfWhatThereIsNot) {
 // Plans of the same commands share their step, and hold it when the planner has forgotten it.
 TEST(PlannerTest, AStepLivesAsLongAsAPlanOfIt) {
   Compilation compilation(setups[0]);
-  std::unique_ptr<Planner> planner = Planner::create(*compilation.model.module, compilation.options);
+  std::unique_ptr<Planner> planner = compilation.makePlanner();
   std::weak_ptr<const FlatRole> lowered;
   {
     FailureOr<Plan> plan = planner->plan({}), again = planner->plan({});
@@ -440,7 +440,7 @@ int countGathers(const Plan &plan, const std::string &list, const std::string &p
 
 TEST(PlannerTest, GathersAreSharedOrMadeAgainAsChosen) {
   Compilation compilation(setups[2]);
-  std::unique_ptr<Planner> planner = Planner::create(*compilation.model.module, compilation.options);
+  std::unique_ptr<Planner> planner = compilation.makePlanner();
   ASSERT_TRUE(planner);
   Choices choices;
   FailureOr<Plan> own = planner->plan(choices);
@@ -458,7 +458,7 @@ TEST(PlannerTest, GathersAreSharedOrMadeAgainAsChosen) {
 
 TEST(PlannerTest, StagesHaveTheLayersThatWereChosen) {
   Compilation compilation(setups[4]);
-  std::unique_ptr<Planner> planner = Planner::create(*compilation.model.module, compilation.options);
+  std::unique_ptr<Planner> planner = compilation.makePlanner();
   ASSERT_TRUE(planner);
   Choices choices;
   FailureOr<CompiledProgram> even = planner->compile(choices, /*generateCode=*/false);

@@ -187,9 +187,9 @@ protected:
   std::string write(const std::string &text) { return directory.write("strategy.toml", text); }
   test::TemporaryDirectory directory;
 
-  OwningOpRef<ModuleOp> gptSmall() {
+  OwningOpRef<ModuleOp> gptSmall(int64_t batch = 8) {
     ModelOptions options;
-    options.batch = 8;
+    options.batch = batch;
     options.sequence = 64;
     return buildWhat("examples/gpt-small", options);
   }
@@ -271,10 +271,7 @@ TEST_F(StrategyFile, AnAxisUsedTwiceSaysByWhom) {
 }
 
 TEST_F(StrategyFile, BatchMustDivide) {
-  ModelOptions options;
-  options.batch = 6;
-  options.sequence = 64;
-  module = buildWhat("examples/gpt-small", options);
+  module = gptSmall(/*batch=*/6);
   EXPECT_TRUE(failed(runWhere(*module, "dp=4", "ddp")));
   EXPECT_THAT(errors,
               HasSubstr("dimension batch of size 6 does not divide over 4 ranks; change the batch or the mesh"));
@@ -360,10 +357,7 @@ TEST_F(StrategyFile, AnAxisThatSplitsNothingSuggestsTheNearest) {
 }
 
 TEST_F(StrategyFile, UnknownPresetSuggestsTheNearest) {
-  ModelOptions options;
-  options.batch = 8;
-  options.sequence = 64;
-  module = buildWhat("examples/gpt-small", options);
+  module = gptSmall();
   EXPECT_TRUE(failed(runWhere(*module, "dp=4", "megatorn")));
   EXPECT_THAT(errors, HasSubstr("(did you mean 'megatron'?)"));
 }
