@@ -10,6 +10,7 @@
 #include "runtime/job/session.h"
 #include "runtime/liveness/failure_record.h"
 #include "runtime/liveness/whereabouts.h"
+#include "runtime/support/not_copied.h"
 
 #include <chrono>
 #include <functional>
@@ -36,14 +37,12 @@ struct ServerOptions {
   std::function<std::string(int rank, const CommandPlace &place)> describe;
 };
 
-class Server {
+class Server : NotCopied {
 public:
   /// Listens when it returns. Throws as listenAt.
   explicit Server(ServerOptions options);
   /// Waits, for seconds at most, until all ranks that have come have left.
   ~Server();
-  Server(const Server &) = delete;
-  Server &operator=(const Server &) = delete;
 
   Endpoint endpoint() const;
 

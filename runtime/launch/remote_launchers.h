@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/launch/cluster.h"
+#include "runtime/support/not_copied.h"
 
 #include <optional>
 #include <sys/types.h>
@@ -10,14 +11,12 @@
 namespace dtc {
 
 /// Children, each a remote shell. They end with us, and with their launchers' connections.
-class RemoteLaunchers {
+class RemoteLaunchers : NotCopied {
 public:
   /// Starts one for each of options.hosts, the nodes 1, 2, ...
   explicit RemoteLaunchers(const ClusterOptions &options);
   /// Their launchers have been told to end.
   ~RemoteLaunchers();
-  RemoteLaunchers(const RemoteLaunchers &) = delete;
-  RemoteLaunchers &operator=(const RemoteLaunchers &) = delete;
 
   /// Throws Error naming a host of these nodes whose remote shell has ended already: BadInput where it ended with that
   /// code, else Runtime.

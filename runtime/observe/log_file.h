@@ -2,20 +2,20 @@
 // nothing that it lacks may go unnoticed.
 #pragma once
 
+#include "runtime/support/not_copied.h"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace dtc {
 
-class LogFile {
+class LogFile : NotCopied {
 public:
   /// Tries the file and changes nothing: one that was not there is gone again unless begin() follows. Throws Error
   /// naming path and reason when it cannot be written; a pipe that nobody reads is such a case.
   explicit LogFile(const std::string &path);
   ~LogFile();
-  LogFile(const LogFile &) = delete;
-  LogFile &operator=(const LogFile &) = delete;
 
   /// From now on the file is this run's: `append` to what is there, else replace it.
   void begin(bool append);

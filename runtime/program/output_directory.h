@@ -1,6 +1,8 @@
 // The folder of a run's outputs: one job at a time, one run's results.
 #pragma once
 
+#include "runtime/support/not_copied.h"
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,14 +11,12 @@ namespace dtc {
 
 /// Held by one process of a job for as long as the object lives, and no longer than the process does. A run that ends
 /// before it has written anything leaves nothing: no lock, and no folder that was not there.
-class OutputDirectory {
+class OutputDirectory : NotCopied {
 public:
   /// Makes the folder and locks it. Throws Error (BadInput) telling who holds it, and Error (Runtime) naming path and
   /// reason when it cannot be made or written.
   explicit OutputDirectory(const std::string &path);
   ~OutputDirectory();
-  OutputDirectory(const OutputDirectory &) = delete;
-  OutputDirectory &operator=(const OutputDirectory &) = delete;
 
   /// Refuses to mix two runs: throws Error (BadInput) when there are results already. With `resumed`, those of the run
   /// that this checkpoint belongs to are no hindrance, but later checkpoints than it are, unless they were `passedOver`

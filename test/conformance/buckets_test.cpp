@@ -54,10 +54,7 @@ constexpr uint64_t FirstOffset = 4096 + 4;
 /// The command of a part whose operand and results lie from `at` on; ends `at` behind both.
 abi::Command commandFor(const BucketCase &test, std::pair<int, int> size, int members, uint64_t &at) {
   abi::Command command;
-  abi::Collective &message = *command.mutable_start();
-  message.set_kind(test.kind);
-  message.set_reduction(test.reduction);
-  message.set_type(test.type);
+  abi::Collective &message = startOf(command, test);
   message.set_outer(size.first);
   message.set_middle(test.kind == abi::Collective::ALL_TO_ALL ? 2 : 1);
   message.set_chunk(size.second);

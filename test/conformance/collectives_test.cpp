@@ -209,10 +209,7 @@ uint32_t expectedBits(const CollectiveCase &test, const std::vector<int> &group,
 
 abi::Command commandFor(const CollectiveCase &test, int members) {
   abi::Command command;
-  abi::Collective &message = *command.mutable_start();
-  message.set_kind(test.kind);
-  message.set_reduction(test.reduction);
-  message.set_type(test.type);
+  abi::Collective &message = startOf(command, test);
   message.set_outer(test.outer);
   message.set_middle(test.middle);
   message.set_chunk(test.chunk);

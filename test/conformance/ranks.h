@@ -40,6 +40,15 @@ std::vector<std::string> runRanks(Bootstrap bootstrap, const JobShape &shape, co
 std::vector<std::string> runHosts(const FakeJob &job, const std::vector<int> &hosts, const JobShape &shape,
                                   const HostsOptions &options, const RankBody &body);
 
+/// A command's collective, of the kind and elements that a test's case names.
+template <typename Case> abi::Collective &startOf(abi::Command &command, const Case &test) {
+  abi::Collective &message = *command.mutable_start();
+  message.set_kind(test.kind);
+  message.set_reduction(test.reduction);
+  message.set_type(test.type);
+  return message;
+}
+
 /// Makes a rank's communicator, with `arena` for its memory.
 using Join = std::function<std::unique_ptr<Communicator>(int rank, Arena &arena)>;
 

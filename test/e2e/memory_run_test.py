@@ -24,12 +24,16 @@ class Memory(DriverTest):
         self.assertEqual(job.returncode, 0)
         return usage.ru_maxrss * 1024
 
-    def test_checkpoints_take_no_memory_of_their_own(self):
+    def large_model(self):
+        """One beside whose parameters what a program needs otherwise is little."""
         model = self.directory / "model"
         model.mkdir()
         (model / "config.json").write_text(json.dumps({
             "model_type": "gpt2", "n_embd": 256, "n_layer": 8, "n_head": 4, "n_positions": 16, "vocab_size": 40000}))
-        program = self.compile("program", model, global_batch=1, steps=1, validation_fraction=0)
+        return model
+
+    def test_checkpoints_take_no_memory_of_their_own(self):
+        program = self.compile("program", self.large_model(), global_batch=1, steps=1, validation_fraction=0)
         arena = json.loads(self.dtc("inspect", program, "--json"))["roles"][0]["arena_bytes"]
         most = arena + program.stat().st_size + BESIDE
         self.assertGreater(arena, 3 * BESIDE)
@@ -43,11 +47,7 @@ class Memory(DriverTest):
 
     # As docs/running.md says: four bytes for each element that a rank writes.
     def test_checkpoints_beside_training_take_their_copy(self):
-        model = self.directory / "model"
-        model.mkdir()
-        (model / "config.json").write_text(json.dumps({
-            "model_type": "gpt2", "n_embd": 256, "n_layer": 8, "n_head": 4, "n_positions": 16, "vocab_size": 40000}))
-        program = self.compile("program", model, global_batch=1, steps=4, validation_fraction=0)
+        program = self.compile("program", self.large_model(), global_batch=1, steps=4, validation_fraction=0)
         arena = json.loads(self.dtc("inspect", program, "--json"))["roles"][0]["arena_bytes"]
         data = write_tokens(self.directory / "tokens.bin", 100, 40000)
         peak = self.peak(program, data, "--set", "checkpoint_every=1")

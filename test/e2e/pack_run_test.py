@@ -316,24 +316,24 @@ class Refused(PackTest):
         (self.directory / "tokenizer.json").write_text("{}")
         self.assertIn("is no tokenizer that tokenizers 0.", self.refuse(lines, tokenizer=self.directory))
 
+    def with_python(self, commands):
+        """An environment in which python3 is a shell script of these commands."""
+        folder = self.directory / "bin"
+        folder.mkdir()
+        (folder / "python3").write_text(f"#!/bin/sh\n{commands}\n")
+        (folder / "python3").chmod(0o755)
+        return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+
     def test_python_without_the_package_is_told_what_to_install(self):
-        bare = self.directory / "bin"
-        bare.mkdir()
-        (bare / "python3").write_text('#!/bin/sh\nexec /usr/bin/python3 -I -S "$@"\n')
-        (bare / "python3").chmod(0o755)
         lines = self.lines("a.jsonl", [{"text": "a"}])
-        message = self.refuse(lines, env={**os.environ, "PATH": f"{bare}:{os.environ['PATH']}"})
+        message = self.refuse(lines, env=self.with_python('exec /usr/bin/python3 -I -S "$@"'))
         self.assertIn("needs the Python package 'tokenizers'", message)
         self.assertIn("-m pip install tokenizers", message)
         self.assertIn("cannot run python3", self.refuse(lines, env={"PATH": str(self.directory)}, code=1))
 
     def test_a_process_that_dies(self):
-        bare = self.directory / "bin"
-        bare.mkdir()
-        (bare / "python3").write_text('#!/bin/sh\necho \'{"vocabulary": 300, "end": null, "masked": false}\'\nexit 5\n')
-        (bare / "python3").chmod(0o755)
         lines = self.lines("a.jsonl", [{"text": "a"}])
-        environment = {**os.environ, "PATH": f"{bare}:{os.environ['PATH']}"}
+        environment = self.with_python('echo \'{"vocabulary": 300, "end": null, "masked": false}\'\nexit 5')
         self.assertIn("has ended with exit code 5 before its work was done", self.refuse(lines, env=environment, code=1))
 
 

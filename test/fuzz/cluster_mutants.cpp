@@ -2,6 +2,7 @@
 #include "runtime/support/error.h"
 #include "test/fuzz/harness.h"
 #include "test/fuzz/mutators.h"
+#include "test/timing/cluster/mesh.h"
 #include "timing/cost/cost.h"
 
 #include <cmath>
@@ -54,16 +55,6 @@ TextFormat textFormat() {
 void require(double seconds, const std::string &what) {
   if (!std::isfinite(seconds) || seconds < 0)
     throw Finding(fmt::format("{} takes {} s", what, seconds));
-}
-
-abi::Mesh meshOf(std::initializer_list<std::pair<const char *, int64_t>> axes) {
-  abi::Mesh mesh;
-  for (const auto &[name, size] : axes) {
-    abi::Axis &axis = *mesh.add_axes();
-    axis.set_name(name);
-    axis.set_size(size);
-  }
-  return mesh;
 }
 
 void askCollectives(const Layout &layout, const std::vector<int64_t> &members) {

@@ -133,16 +133,29 @@ INSTANTIATE_TEST_SUITE_P(Gpu, Assembly,
                            return name;
                          });
 
-/// Attention of the usual heads, forward and backward.
-TEST(AttentionAssembly, KeepsEverythingInRegisters) {
-  std::optional<std::string> ptxas = findPtxas();
-  if (!ptxas)
-    GTEST_SKIP() << "there is no ptxas";
+/// A module of functions that are written by hand, and ptxas, without which tests are skipped.
+class HandWritten : public testing::Test {
+protected:
+  void SetUp() override {
+    ptxas = findPtxas();
+    if (!ptxas)
+      GTEST_SKIP() << "there is no ptxas";
+    loadGpuDialects(context);
+    whole = ModuleOp::create(UnknownLoc::get(&context));
+    OpBuilder builder = OpBuilder::atBlockEnd(whole->getBody());
+    functions = gpu::GPUModuleOp::create(builder, whole->getLoc(), "functions");
+  }
+
+  std::optional<std::string> ptxas;
   MLIRContext context;
-  loadGpuDialects(context);
-  OwningOpRef<ModuleOp> whole = ModuleOp::create(UnknownLoc::get(&context));
-  OpBuilder builder = OpBuilder::atBlockEnd(whole->getBody());
-  auto functions = gpu::GPUModuleOp::create(builder, whole->getLoc(), "attention");
+  OwningOpRef<ModuleOp> whole;
+  gpu::GPUModuleOp functions;
+};
+using AttentionAssembly = HandWritten;
+using LibraryAssembly = HandWritten;
+
+/// Attention of the usual heads, forward and backward.
+TEST_F(AttentionAssembly, KeepsEverythingInRegisters) {
   for (int64_t width : {64, 128})
     for (int64_t element : {dtc_f32, dtc_bf16})
       for (bool dropout : {false, true})
@@ -175,15 +188,7 @@ TEST(AttentionAssembly, KeepsEverythingInRegisters) {
                by["sm_100"].registers, by["sm_90"].sharedBytes);
 }
 
-TEST(LibraryAssembly, KeepsEverythingInRegisters) {
-  std::optional<std::string> ptxas = findPtxas();
-  if (!ptxas)
-    GTEST_SKIP() << "there is no ptxas";
-  MLIRContext context;
-  loadGpuDialects(context);
-  OwningOpRef<ModuleOp> whole = ModuleOp::create(UnknownLoc::get(&context));
-  OpBuilder builder = OpBuilder::atBlockEnd(whole->getBody());
-  auto functions = gpu::GPUModuleOp::create(builder, whole->getLoc(), "library");
+TEST_F(LibraryAssembly, KeepsEverythingInRegisters) {
   addGpuLibrary(functions);
   FailureOr<GpuCode> code = lowerToNvvm(functions);
   ASSERT_TRUE(succeeded(code));

@@ -120,13 +120,7 @@ nlohmann::json dtc::askForJson(std::vector<std::string> words, int *exitCode) {
 void dtc::requireCompiled(std::vector<std::string> words) {
   words.insert(words.begin(), partPath("dtc-compile"));
   std::string said;
-  int code = runProcess(
-      words,
-      [&](const std::string &line) {
-        said += line + "\n";
-        return true;
-      },
-      /*withErrors=*/true);
+  int code = runProcess(words, said);
   if (constexpr int bySignal = 128; code > bySignal)
     throw Error(fmt::format("the compiler was ended by signal {}", code - bySignal));
   if (code == 0)

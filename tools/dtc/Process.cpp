@@ -91,4 +91,12 @@ int runProcess(std::vector<std::string> command, const std::function<bool(const 
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+int runProcess(std::vector<std::string> command, std::string &said) {
+  auto keep = [&](const std::string &line) {
+    said += line + "\n";
+    return true;
+  };
+  return runProcess(std::move(command), keep, /*withErrors=*/true);
+}
+
 } // namespace dtc

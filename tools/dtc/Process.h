@@ -14,4 +14,7 @@ namespace dtc {
 int runProcess(std::vector<std::string> command, const std::function<bool(const std::string &)> &line,
                bool withErrors = false);
 
+/// The same to the end; `said` is all that it prints, on the standard error, too.
+int runProcess(std::vector<std::string> command, std::string &said);
+
 } // namespace dtc

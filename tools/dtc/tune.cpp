@@ -75,13 +75,7 @@ void measure(const TuneOptions &options, Variant &variant, const fs::path &out) 
   command.insert(command.end(), {"--out", out, "--steps", std::to_string(settled + options.steps - 1), "--log-losses",
                                  out.string() + ".losses"});
   std::string said;
-  int code = runProcess(
-      command,
-      [&](const std::string &line) {
-        said += line + "\n";
-        return true;
-      },
-      /*withErrors=*/true);
+  int code = runProcess(command, said);
   if (code != 0)
     throw Error(static_cast<ExitCode>(code),
                 fmt::format("a run of {} steps ended with exit code {}\n{}", options.steps, code, said));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/abi/kernel.h"
+#include "runtime/support/not_copied.h"
 
 #include <string>
 #include <string_view>
@@ -9,14 +10,12 @@
 namespace dtc {
 
 /// A shared object loaded from bytes through an anonymous file: nothing is written to disk.
-class KernelLibrary {
+class KernelLibrary : NotCopied {
 public:
   /// `image` is an ELF shared object; empty makes a library without symbols. Throws Error (BadInput) when the dynamic
   /// linker refuses it.
   explicit KernelLibrary(std::string_view image);
   ~KernelLibrary();
-  KernelLibrary(const KernelLibrary &) = delete;
-  KernelLibrary &operator=(const KernelLibrary &) = delete;
 
   /// The kernel of that name, or null.
   dtc_kernel_fn find(const std::string &symbol) const;

@@ -2,84 +2,77 @@
 
 namespace dtc {
 
-static const std::vector<std::string> &compileOptions() {
-  static const std::vector<std::string> names = {"--mesh",
-                                                 "--strategy",
-                                                 "--timetable",
-                                                 "--choices",
-                                                 "--config",
-                                                 "--set",
-                                                 "--remarks",
-                                                 "--target",
-                                                 "--memory-limit",
-                                                 "--schedule-effort",
-                                                 "--generate",
-                                                 "--rows",
-                                                 "--prompt-positions",
-                                                 "--no-cache",
-                                                 "--compile-to",
-                                                 "--locations",
-                                                 "--output",
-                                                 "-o",
-                                                 "--cluster"};
-  return names;
-}
+namespace {
 
-static const std::vector<std::string> &verifyOptions() {
-  static const std::vector<std::string> names = {"--mesh",     "--strategy", "--timetable", "--choices", "--config",
-                                                 "--set",      "--remarks",  "--model",     "--size",    "--full-size",
-                                                 "--no-limit", "--code",     "--no-code",   "--cluster"};
-  return names;
-}
-
-static const std::vector<std::string> &runOptions() {
-  static const std::vector<std::string> names = {
+/// The options of each part that has some of its own.
+struct Options {
+  std::vector<std::string> compile = {"--mesh",
+                                      "--strategy",
+                                      "--timetable",
+                                      "--choices",
+                                      "--config",
+                                      "--set",
+                                      "--remarks",
+                                      "--target",
+                                      "--memory-limit",
+                                      "--schedule-effort",
+                                      "--generate",
+                                      "--rows",
+                                      "--prompt-positions",
+                                      "--no-cache",
+                                      "--compile-to",
+                                      "--locations",
+                                      "--output",
+                                      "-o",
+                                      "--cluster"};
+  std::vector<std::string> verify = {"--mesh",     "--strategy", "--timetable", "--choices", "--config",
+                                     "--set",      "--remarks",  "--model",     "--size",    "--full-size",
+                                     "--no-limit", "--code",     "--no-code",   "--cluster"};
+  std::vector<std::string> run = {
       "--ranks",        "--max-restarts", "--hosts",         "--nnodes", "--node-rank", "--server", "--interface",
       "--remote-shell", "--log-dir",      "--start-timeout", "--grace",  "--share-gpu", "-n"};
-  return names;
-}
+  std::vector<std::string> program = {"--data",
+                                      "--validation-data",
+                                      "--data-format",
+                                      "--out",
+                                      "--steps",
+                                      "--resume",
+                                      "--resume-anyway",
+                                      "--no-verify-checkpoint",
+                                      "--verify-transfers",
+                                      "--without-certificate",
+                                      "--weights",
+                                      "--threads",
+                                      "--share-gpu",
+                                      "--no-graphs",
+                                      "--tune",
+                                      "--tf32",
+                                      "--start-timeout",
+                                      "--watchdog",
+                                      "--set",
+                                      "--trace",
+                                      "--replay-check",
+                                      "--log-losses",
+                                      "--tensorboard",
+                                      "--eval-only",
+                                      "--sample"};
+};
 
-static const std::vector<std::string> &programOptions() {
-  static const std::vector<std::string> names = {"--data",
-                                                 "--validation-data",
-                                                 "--data-format",
-                                                 "--out",
-                                                 "--steps",
-                                                 "--resume",
-                                                 "--resume-anyway",
-                                                 "--no-verify-checkpoint",
-                                                 "--verify-transfers",
-                                                 "--without-certificate",
-                                                 "--weights",
-                                                 "--threads",
-                                                 "--share-gpu",
-                                                 "--no-graphs",
-                                                 "--tune",
-                                                 "--tf32",
-                                                 "--start-timeout",
-                                                 "--watchdog",
-                                                 "--set",
-                                                 "--trace",
-                                                 "--replay-check",
-                                                 "--log-losses",
-                                                 "--tensorboard",
-                                                 "--eval-only",
-                                                 "--sample"};
-  return names;
-}
+} // namespace
 
 const std::vector<std::string> &optionsOf(Command command) {
+  static const Options options;
   switch (command) {
   case Command::Compile:
-    return compileOptions();
+    return options.compile;
   case Command::Verify:
-    return verifyOptions();
+    return options.verify;
   case Command::Run:
-    return runOptions();
+    return options.run;
   case Command::Program:
-    return programOptions();
+    return options.program;
   }
-  return programOptions();
+  return options.program;
 }
 
 } // namespace dtc

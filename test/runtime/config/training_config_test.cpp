@@ -3,6 +3,7 @@
 #include "runtime/support/error.h"
 
 #include "runtime/abi/optimizers.h"
+#include "test/refusal.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,13 +31,7 @@ protected:
     return readTraining(path, assignments);
   }
   std::string error(ExitCode code, const std::string &text, const std::vector<std::string> &assignments = {}) {
-    try {
-      read(text, assignments);
-    } catch (const Error &error) {
-      EXPECT_EQ(error.exitCode(), code) << error.what();
-      return error.what();
-    }
-    return "no error";
+    return test::refusalOf([&] { read(text, assignments); }, code);
   }
   std::string fileError(const std::string &text) { return error(ExitCode::BadInput, text); }
   std::string setError(const std::string &assignment) { return error(ExitCode::Usage, "", {assignment}); }
@@ -121,13 +116,7 @@ TEST_F(TrainingConfigTest, DamagedFilesNameTheLine) {
   EXPECT_THAT(fileError("[training]\nsteps = \n"), HasSubstr(":2: "));
   EXPECT_THAT(fileError("[training]\nsteps = 1\nsteps = 2\n"), HasSubstr(":3: "));
   EXPECT_THAT(fileError("training = 3\n"), HasSubstr("write [training]"));
-  try {
-    readTraining("no/such/file.toml", {});
-    FAIL();
-  } catch (const Error &error) {
-    EXPECT_EQ(error.exitCode(), ExitCode::BadInput);
-    EXPECT_THAT(error.what(), HasSubstr("no/such/file.toml"));
-  }
+  EXPECT_THAT(test::refusalOf([] { readTraining("no/such/file.toml", {}); }), HasSubstr("no/such/file.toml"));
 }
 
 /// Parts of a key or brackets, many times.
@@ -164,13 +153,8 @@ TEST_F(TrainingConfigTest, DotsInStringsAndNumbersAreNoDepth) {
 }
 
 TEST_F(TrainingConfigTest, OnlyRegularFilesAreRead) {
-  try {
-    readTraining(std::filesystem::temp_directory_path(), {});
-    FAIL() << "a directory was read as settings";
-  } catch (const Error &error) {
-    EXPECT_EQ(error.exitCode(), ExitCode::BadInput);
-    EXPECT_THAT(error.what(), HasSubstr("not a regular file"));
-  }
+  EXPECT_THAT(test::refusalOf([] { readTraining(std::filesystem::temp_directory_path(), {}); }),
+              HasSubstr("not a regular file"));
 }
 
 TEST_F(TrainingConfigTest, SettingsMustAgree) {
@@ -180,13 +164,7 @@ TEST_F(TrainingConfigTest, SettingsMustAgree) {
 
 std::string changeError(ExitCode code, const std::vector<std::string> &assignments) {
   dtc::abi::Training training = defaultTraining();
-  try {
-    changeTraining(training, assignments);
-  } catch (const Error &error) {
-    EXPECT_EQ(error.exitCode(), code) << error.what();
-    return error.what();
-  }
-  return "no error";
+  return test::refusalOf([&] { changeTraining(training, assignments); }, code);
 }
 
 /// A compiled program takes the same words for what it can still change, and says of the rest that it is compiled in.

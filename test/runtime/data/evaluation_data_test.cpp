@@ -3,6 +3,7 @@
 #include "runtime/data/document_index.h"
 #include "runtime/data/token_writer.h"
 #include "runtime/support/error.h"
+#include "test/runtime/data/counting_file.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <fstream>
@@ -23,10 +24,7 @@ constexpr int32_t None = ignoredTarget;
 class EvaluationDataTest : public testing::Test {
 protected:
   const TokenData &counting(int count) {
-    std::vector<uint16_t> values(count);
-    std::iota(values.begin(), values.end(), 0);
-    writeTokenFile(directory / "tokens.bin", values);
-    return data.emplace(std::vector{directory / "tokens.bin"});
+    return data.emplace(std::vector{test::writeCounting(directory / "tokens.bin", count)});
   }
 
   const TokenData &documents(const std::vector<int> &lengths) {

@@ -2,6 +2,8 @@
 
 #include "runtime/data/token_writer.h"
 #include "runtime/support/error.h"
+#include "test/refusal.h"
+#include "test/runtime/data/counting_file.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <algorithm>
@@ -23,11 +25,7 @@ namespace {
 class SamplerTest : public testing::Test {
 protected:
   const TokenData &counting(int tokens) {
-    std::vector<uint16_t> values(tokens);
-    std::iota(values.begin(), values.end(), 0);
-    writeTokenFile(directory / "tokens.bin", values);
-    file.emplace(std::vector{directory / "tokens.bin"});
-    return *file;
+    return file.emplace(std::vector{test::writeCounting(directory / "tokens.bin", tokens)});
   }
 
   TemporaryDirectory directory;
@@ -47,13 +45,7 @@ void fillValidation(const Sampler &sampler, int64_t position, const BatchSlice &
 }
 
 std::string refusal(const TokenData &data, const SamplerOptions &options, const TokenData *validation = nullptr) {
-  try {
-    Sampler sampler(data, options, validation);
-  } catch (const Error &error) {
-    EXPECT_EQ(error.exitCode(), ExitCode::BadInput);
-    return error.what();
-  }
-  return "accepted";
+  return test::refusalOf([&] { Sampler sampler(data, options, validation); });
 }
 
 TEST(Permutation, VisitsEveryIndexOnceForEverySize) {

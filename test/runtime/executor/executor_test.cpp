@@ -10,6 +10,16 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+/// The one rank of a program, whose communicator writes down what it is asked for.
+struct Recorded {
+  explicit Recorded(const abi::Manifest &manifest) : executor(manifest, communicator, device, arena) {}
+
+  Recording communicator;
+  Arena arena{16384, 4096};
+  CpuDevice device{1, resolve};
+  Executor executor;
+};
+
 TEST(ExecutorTest, LaunchesReadAndWriteNamedTensors) {
   Program program(1);
   program.launchScaleAdd(X, Y, 2.5, 0);
@@ -153,12 +163,9 @@ TEST(ExecutorTest, StartsAreHandedOverBeforeOtherWork) {
   program.launchScaleAdd(X, X, 1.0, 0);
   program.wait(5);
   program.wait(6);
-  Recording communicator;
-  Arena arena(16384, 4096);
-  CpuDevice device(1, resolve);
-  Executor executor(program.manifest, communicator, device, arena);
-  executor.run("main");
-  EXPECT_THAT(communicator.calls,
+  Recorded rank(program.manifest);
+  rank.executor.run("main");
+  EXPECT_THAT(rank.communicator.calls,
               ElementsAre("start 5", "start 6", "hand over", "wait 5 of channel 1", "wait 6 of channel 0"));
 }
 
@@ -172,15 +179,12 @@ TEST(ExecutorTest, HandlesGoFromStartsToTheirWaits) {
   program.wait(5);
   program.beginList("later");
   program.wait(6);
-  Recording communicator;
-  Arena arena(16384, 4096);
-  CpuDevice device(1, resolve);
-  Executor executor(program.manifest, communicator, device, arena);
+  Recorded rank(program.manifest);
   for (int round = 0; round < 2; ++round) {
-    communicator.calls.clear();
-    executor.run("main");
-    executor.run("later");
-    EXPECT_THAT(communicator.calls,
+    rank.communicator.calls.clear();
+    rank.executor.run("main");
+    rank.executor.run("later");
+    EXPECT_THAT(rank.communicator.calls,
                 ElementsAre("start 5", "start 6", "run 7", "wait 5 of channel 1", "hand over", "wait 6 of channel 0"));
   }
 }
@@ -229,14 +233,11 @@ TEST(ExecutorTest, PartsAreStartedInARowAndWaitedForTogether) {
   program.wait(5);
   program.start(N, 6, 0, abi::I32);
   program.wait(6);
-  Recording communicator;
-  Arena arena(16384, 4096);
-  CpuDevice device(1, resolve);
-  Executor executor(program.manifest, communicator, device, arena);
+  Recorded rank(program.manifest);
   for (int round = 0; round < 2; ++round) {
-    communicator.calls.clear();
-    executor.run("main");
-    EXPECT_THAT(communicator.calls,
+    rank.communicator.calls.clear();
+    rank.executor.run("main");
+    EXPECT_THAT(rank.communicator.calls,
                 ElementsAre("start 5", "start 5", "wait 5 of channel 1", "wait 5 of channel 1", "run 6", "hand over"));
   }
 }
@@ -255,13 +256,10 @@ TEST(ExecutorTest, PartsShareTheTimeOfTheirBucketByTheirBytes) {
   abi::Collective &shorter = *program.start(Y + 64, 5, 1);
   shorter.set_chunk(shorter.chunk() / 2);
   program.wait(5);
-  Recording communicator;
-  communicator.times = {1000, 1600};
-  Arena arena(16384, 4096);
-  CpuDevice device(1, resolve);
-  Executor executor(program.manifest, communicator, device, arena);
-  executor.observe(&recorder);
-  executor.run("main");
+  Recorded rank(program.manifest);
+  rank.communicator.times = {1000, 1600};
+  rank.executor.observe(&recorder);
+  rank.executor.run("main");
   EXPECT_THAT(recorder.times, ElementsAre(std::pair(1000, 1400), std::pair(1400, 1600)));
 }
 

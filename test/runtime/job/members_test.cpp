@@ -87,6 +87,11 @@ TEST(Job, NamesWhoDoesNotCome) {
     EXPECT_THAT(error, AllOf(StartsWith("4: rank 1 was lost"), HasSubstr("ranks 1, 3 of 4 did not come within")));
 }
 
+void awaitCount(const std::atomic<int> &counter, int count) {
+  while (counter < count)
+    std::this_thread::sleep_for(1ms);
+}
+
 TEST(Job, SaysThatNobodyListens) {
   Job job(2, {.start = 300ms, .watchdog = 5s});
   MemberOptions lonely = job.optionsOf(1);
@@ -99,8 +104,7 @@ TEST(Job, ASecondProcessOfARankIsTurnedAwayAndTheFirstStays) {
   Job job(2);
   std::atomic<int> met = 0;
   std::thread late([&] {
-    while (met < 1)
-      std::this_thread::sleep_for(1ms);
+    awaitCount(met, 1);
     EXPECT_THAT(job.run({job.optionsOf(1)})[0],
                 AllOf(StartsWith("3: "), HasSubstr("rank 1 has come already, as process"), HasSubstr("started twice")));
     met = 2;
@@ -109,8 +113,7 @@ TEST(Job, ASecondProcessOfARankIsTurnedAwayAndTheFirstStays) {
     member.exchange(0);
     if (member.rank() == 0)
       met = 1;
-    while (met < 2)
-      std::this_thread::sleep_for(1ms);
+    awaitCount(met, 2);
     member.exchange(0);
   });
   late.join();
@@ -299,8 +302,7 @@ TEST(Job, TheEndOfItsServerIsNoticed) {
   Job job(2);
   std::atomic<int> joined = 0;
   std::thread end([&] {
-    while (joined < 2)
-      std::this_thread::sleep_for(1ms);
+    awaitCount(joined, 2);
     std::this_thread::sleep_for(50ms);
     job.server.reset(); // which waits for its members, for a while
   });

@@ -18,10 +18,7 @@ namespace {
 class NodesTest : public testing::Test {
 protected:
   NodesTest() {
-    ServerOptions options;
-    options.listen = {"127.0.0.1", 0};
-    options.token = key;
-    options.world = 6;
+    ServerOptions options = serverOptions(key, 6);
     options.node = NodePlace{0, 3, 2, "program"};
     server = std::make_unique<Server>(options);
   }

@@ -1,6 +1,6 @@
 #include "runtime/job/secret.h"
 
-#include "runtime/support/error.h"
+#include "test/refusal.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <fstream>
@@ -23,13 +23,7 @@ Environment with(std::map<std::string, std::string> variables) {
 }
 
 std::string refusal(const Environment &environment) {
-  try {
-    readToken(environment);
-  } catch (const Error &error) {
-    EXPECT_EQ(error.exitCode(), ExitCode::BadInput);
-    return error.what();
-  }
-  return "accepted";
+  return test::refusalOf([&] { readToken(environment); });
 }
 
 std::string write(const TemporaryDirectory &directory, const std::string &text, mode_t mode) {

@@ -102,29 +102,33 @@ TEST(Knock, IsRefusedWithAnotherToken) {
   EXPECT_THAT(call.get(), AllOf(StartsWith("3: "), HasSubstr("another token"), HasSubstr("DTC_TOKEN_FILE")));
 }
 
+/// Somebody who knocks at a listener that is no job's.
+struct Caller {
+  Caller() {
+    call = std::async(std::launch::async, [&] {
+      return errorOf([&] { knock(connectionTo(localEndpoint(listening.get())), randomKey(), "words", in(5s)); });
+    });
+    EXPECT_TRUE(awaitReadable(listening.get(), in(5s)));
+    accepted = Descriptor(accept(listening.get(), nullptr, nullptr));
+  }
+
+  Descriptor listening = listenAt({"127.0.0.1", 0}), accepted;
+  std::future<std::string> call; ///< the error that it ends with
+};
+
 /// A listener that answers anything with "+" knows no more than anybody.
 TEST(Knock, RefusesWhoeverDoesNotKnowTheToken) {
-  Descriptor listening = listenAt({"127.0.0.1", 0});
-  auto call = std::async(std::launch::async, [&] {
-    return errorOf([&] { knock(connectionTo(localEndpoint(listening.get())), randomKey(), "words", in(5s)); });
-  });
-  ASSERT_TRUE(awaitReadable(listening.get(), in(5s)));
-  Descriptor false_(accept(listening.get(), nullptr, nullptr));
-  sendText(false_.get(), "dtc job 1\n" + std::string(32, 'n'));
-  receiveText(false_.get());
-  sendText(false_.get(), "+" + std::string(32, 'm'));
-  EXPECT_THAT(call.get(), AllOf(StartsWith("3: "), HasSubstr("does not know")));
+  Caller caller;
+  sendText(caller.accepted.get(), "dtc job 1\n" + std::string(32, 'n'));
+  receiveText(caller.accepted.get());
+  sendText(caller.accepted.get(), "+" + std::string(32, 'm'));
+  EXPECT_THAT(caller.call.get(), AllOf(StartsWith("3: "), HasSubstr("does not know")));
 }
 
 TEST(Knock, RefusesOtherServices) {
-  Descriptor listening = listenAt({"127.0.0.1", 0});
-  auto call = std::async(std::launch::async, [&] {
-    return errorOf([&] { knock(connectionTo(localEndpoint(listening.get())), randomKey(), "words", in(5s)); });
-  });
-  ASSERT_TRUE(awaitReadable(listening.get(), in(5s)));
-  Descriptor other(accept(listening.get(), nullptr, nullptr));
-  sendText(other.get(), "SSH-2.0-OpenSSH_9.2\r\n");
-  EXPECT_THAT(call.get(), AllOf(StartsWith("3: "), HasSubstr("no job")));
+  Caller caller;
+  sendText(caller.accepted.get(), "SSH-2.0-OpenSSH_9.2\r\n");
+  EXPECT_THAT(caller.call.get(), AllOf(StartsWith("3: "), HasSubstr("no job")));
 }
 
 } // namespace

@@ -20,11 +20,7 @@ constexpr std::chrono::milliseconds watchdog = 2s, cut = watchdog * 4 / 5;
 class Silence : public testing::Test {
 protected:
   Silence() {
-    ServerOptions options;
-    options.listen = {"127.0.0.1", 0};
-    options.token = key;
-    options.world = 2;
-    server.emplace(options);
+    server.emplace(serverOptions(key, 2));
     for (int rank = 0; rank < 2; ++rank) {
       Hello hello;
       hello.set_version(ProtocolVersion);

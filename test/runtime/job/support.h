@@ -1,7 +1,7 @@
 // Connections of the machine to itself.
 #pragma once
 
-#include "runtime/job/session.h"
+#include "runtime/job/server.h"
 #include "runtime/support/error.h"
 
 #include <chrono>
@@ -24,6 +24,15 @@ inline std::string errorOf(const std::function<void()> &work) {
   } catch (const Error &error) {
     return std::to_string(static_cast<int>(error.exitCode())) + ": " + error.what();
   }
+}
+
+/// A server of this machine for so many ranks.
+inline job::ServerOptions serverOptions(const job::Key &key, int world) {
+  job::ServerOptions options;
+  options.listen = {"127.0.0.1", 0};
+  options.token = key;
+  options.world = world;
+  return options;
 }
 
 inline job::Gate gateWith(const job::Key &key) { return job::Gate(job::listenAt({"127.0.0.1", 0}), key); }

@@ -4,6 +4,7 @@
 #include "runtime/launch/supervisor.h"
 #include "runtime/support/error.h"
 #include "runtime/support/log_line.h"
+#include "test/refusal.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <chrono>
@@ -32,13 +33,7 @@ RankIdentity discover(const std::map<std::string, std::string> &variables) {
 }
 
 std::string refusal(const std::map<std::string, std::string> &variables) {
-  try {
-    discover(variables);
-  } catch (const Error &error) {
-    EXPECT_EQ(error.exitCode(), ExitCode::BadInput);
-    return error.what();
-  }
-  return "accepted";
+  return refusalOf([&] { discover(variables); });
 }
 
 TEST(Rank, IsFoundUnderEveryLauncher) {
@@ -250,6 +245,12 @@ void awaitFiles(const std::vector<std::string> &paths) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
 
+/// Two ranks that are a shell's, to their end.
+int superviseTwo(const std::string &script, std::chrono::milliseconds grace, std::chrono::milliseconds stopGrace) {
+  return codeOf(
+      superviseRanks({.command = {"/bin/sh", "-c", script}, .ranks = 2, .grace = grace, .stopGrace = stopGrace}));
+}
+
 TEST(Supervisor, KillsWhatDoesNotStopAfterAForwardedSignal) {
   for (int signal : {SIGTERM, SIGHUP}) {
     TemporaryDirectory directory;
@@ -258,10 +259,7 @@ TEST(Supervisor, KillsWhatDoesNotStopAfterAForwardedSignal) {
       std::string script = "if [ $DTC_RANK = 1 ]; then trap '' TERM HUP; else trap 'exit 143' TERM; trap 'exit 129' "
                            "HUP; fi; echo > " +
                            (directory / "ready") + "$DTC_RANK; while :; do sleep 0.02; done";
-      return codeOf(superviseRanks({.command = {"/bin/sh", "-c", script},
-                                    .ranks = 2,
-                                    .grace = std::chrono::seconds(60),
-                                    .stopGrace = std::chrono::milliseconds(300)}));
+      return superviseTwo(script, std::chrono::seconds(60), std::chrono::milliseconds(300));
     });
     awaitFiles({directory / "ready0", directory / "ready1"});
     auto begin = std::chrono::steady_clock::now();
@@ -279,10 +277,7 @@ TEST(Supervisor, LetsRanksFinishAfterASignal) {
     std::string script = "trap 'if [ $DTC_RANK = 0 ]; then sleep 0.6; echo > " + (directory / "saved") +
                          "; fi; exit 143' TERM; echo > " + (directory / "ready") +
                          "$DTC_RANK; while :; do sleep 0.02; done";
-    return codeOf(superviseRanks({.command = {"/bin/sh", "-c", script},
-                                  .ranks = 2,
-                                  .grace = std::chrono::milliseconds(100),
-                                  .stopGrace = std::chrono::seconds(60)}));
+    return superviseTwo(script, std::chrono::milliseconds(100), std::chrono::seconds(60));
   });
   awaitFiles({directory / "ready0", directory / "ready1"});
   job.send(SIGTERM);
@@ -297,10 +292,7 @@ TEST(Supervisor, LeavesAHangupIgnoredThatWasIgnored) {
     std::signal(SIGHUP, SIG_IGN); // as nohup does
     // Were the signal passed on, the ranks would outlive this grace and be killed.
     std::string script = "trap 'exit 129' HUP; echo > " + (directory / "ready") + "$DTC_RANK; sleep 0.5";
-    return codeOf(superviseRanks({.command = {"/bin/sh", "-c", script},
-                                  .ranks = 2,
-                                  .grace = std::chrono::seconds(60),
-                                  .stopGrace = std::chrono::milliseconds(100)}));
+    return superviseTwo(script, std::chrono::seconds(60), std::chrono::milliseconds(100));
   });
   awaitFiles({directory / "ready0", directory / "ready1"});
   job.send(SIGHUP);

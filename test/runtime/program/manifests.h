@@ -11,6 +11,15 @@
 
 namespace dtc::test {
 
+/// All of the mesh axis of that name and size.
+inline abi::AxisRef wholeAxis(const std::string &name, int64_t size) {
+  abi::AxisRef axis;
+  axis.set_axis(name);
+  axis.set_pre(1);
+  axis.set_size(size);
+  return axis;
+}
+
 /// The index of the group of all ranks over `axes`. Where the manifest has none yet, it gets one.
 inline uint32_t findOrAddGroup(abi::Manifest &manifest, const abi::AxisRefs &axes) {
   auto isSame = [](const abi::AxisRef &a, const abi::AxisRef &b) {

@@ -10,6 +10,16 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
+/// The lines of a run's metrics that have this key.
+static std::vector<nlohmann::json> metricsWith(const std::string &key, const std::string &out) {
+  std::vector<nlohmann::json> found;
+  std::istringstream file(readFile(out + "/metrics.jsonl"));
+  for (std::string line; std::getline(file, line);)
+    if (auto json = nlohmann::json::parse(line); json.contains(key))
+      found.push_back(std::move(json));
+  return found;
+}
+
 TEST_F(TrainingTest, EveryLayoutTrainsTheSame) {
   std::vector<std::string> one = train(compile("one", {}), 1, "a");
   ASSERT_EQ(one.size(), 10u);
@@ -109,12 +119,8 @@ TEST_F(TrainingTest, WritesMetricsUnderTorchtitansNames) {
 // The toy says three operations a token; a step of its four ranks has 8 samples of 4 tokens.
 TEST_F(TrainingTest, RatesAreOfOneRank) {
   train(compile("four", {.dp = 2, .tp = 2}), 4, "a");
-  std::istringstream file(readFile(directory / "a/metrics.jsonl"));
   int steps = 0;
-  for (std::string line; std::getline(file, line);) {
-    auto json = nlohmann::json::parse(line);
-    if (!json.contains("throughput(tps)"))
-      continue;
+  for (const nlohmann::json &json : metricsWith("throughput(tps)", directory / "a")) {
     ++steps;
     double rate = json["throughput(tps)"], seconds = json["time_metrics/end_to_end(s)"];
     EXPECT_NEAR(rate * seconds * 4, 32, 1e-9);
@@ -149,12 +155,8 @@ TEST_F(TrainingTest, ARankThatComputesForLongIsNamed) {
   EXPECT_THAT(output, HasSubstr("times as long as the median of ranks with equal work, for 20 steps in a row"));
   EXPECT_EQ(output.find("rank 1 computes"), output.rfind("rank 1 computes")) << "it is told once";
   EXPECT_THAT(output, Not(HasSubstr("rank 0 computes")));
-  std::istringstream file(readFile(directory / "a/metrics.jsonl"));
   int slow = 0;
-  for (std::string line; std::getline(file, line);) {
-    auto json = nlohmann::json::parse(line);
-    if (!json.contains("lr"))
-      continue;
+  for (const nlohmann::json &json : metricsWith("lr", directory / "a")) {
     EXPECT_GE(json["time_metrics/compute_max(s)"].get<double>(), 0.03);
     EXPECT_LT(json["time_metrics/compute_min(s)"].get<double>(), json["time_metrics/compute_median(s)"].get<double>());
     slow += json["time_metrics/slowest_rank"] == 1;

@@ -1,4 +1,5 @@
 #include "runtime/support/error.h"
+#include "test/timing/cluster/mesh.h"
 #include "test/timing/cluster/text.h"
 #include "timing/cluster/cluster.h"
 
@@ -12,18 +13,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-abi::Mesh mesh(const std::vector<std::pair<std::string, int64_t>> &axes) {
-  abi::Mesh mesh;
-  for (const auto &[name, size] : axes) {
-    abi::Axis &axis = *mesh.add_axes();
-    axis.set_name(name);
-    axis.set_size(size);
-  }
-  return mesh;
-}
-
 Layout layout(const std::string &text, const std::vector<std::pair<std::string, int64_t>> &axes) {
-  return {parseCluster(text, "c.textproto"), mesh(axes)};
+  return {parseCluster(text, "c.textproto"), meshOf(axes)};
 }
 
 std::vector<int64_t> positions(const Layout &layout) {

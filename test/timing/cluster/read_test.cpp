@@ -1,4 +1,5 @@
 #include "runtime/support/error.h"
+#include "test/timing/cluster/mesh.h"
 #include "timing/cluster/cluster.h"
 
 #include <gmock/gmock.h>
@@ -29,13 +30,7 @@ TEST(ExampleClusters, AreSoundAndSayWhereTheirFiguresAreFrom) {
 
 TEST(ExampleClusters, HoldTheMeshesTheyAreNamedFor) {
   auto layout = [](const char *file, std::vector<std::pair<std::string, int64_t>> axes) {
-    abi::Mesh mesh;
-    for (const auto &[name, size] : axes) {
-      abi::Axis &axis = *mesh.add_axes();
-      axis.set_name(name);
-      axis.set_size(size);
-    }
-    return Layout(readCluster(Examples / file), mesh).ranks();
+    return Layout(readCluster(Examples / file), meshOf(axes)).ranks();
   };
   EXPECT_EQ(layout("dgx_a100_superpod.textproto", {{"dp", 64}, {"tp", 8}, {"pp", 8}}), 4096);
   EXPECT_EQ(layout("dgx_a100_superpod.textproto", {{"pp", 35}, {"dp", 12}, {"tp", 8}}), 3360);

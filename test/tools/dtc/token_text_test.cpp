@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <numeric>
 #include <random>
 
 namespace dtc {
@@ -40,10 +41,7 @@ protected:
 };
 
 std::string join(const std::vector<std::string> &pieces) {
-  std::string whole;
-  for (const std::string &piece : pieces)
-    whole += piece;
-  return whole;
+  return std::accumulate(pieces.begin(), pieces.end(), std::string());
 }
 
 TEST_P(TokenTexts, ComeWhole) {

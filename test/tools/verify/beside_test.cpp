@@ -39,13 +39,16 @@ protected:
         *piece.elements = values[rank];
         interpreter->write(rank, manifest.roles(0).tensors(tensor), piece);
       }
-    try {
-      interpreter->runTimetable(abi::stepTimetable);
-      interpreter->requireAllWaited();
-    } catch (const ProgramFault &fault) {
-      return fault.what();
-    }
-    return "";
+    return runStep();
+  }
+
+  /// A launch between start and wait writes what is read beside the rows; then, from `other`, what is written there.
+  void expectBesideIsKept(const std::string &collective, uint64_t other) {
+    launchOf(1).set_buffers(1, before);
+    EXPECT_THAT(run(), HasSubstr("source of the " + collective + " of v1 over tp changed"));
+    launchOf(1).set_buffers(0, other);
+    launchOf(1).set_buffers(1, after);
+    EXPECT_THAT(run(), HasSubstr("destination of the " + collective + " of v1 over tp was written"));
   }
 
   /// Two rows of one element, or one of each member's in a reduce-scatter, with logarithms before and after.
@@ -122,11 +125,7 @@ TEST_F(Beside, LogarithmsAreUnderWayAsRowsAre) {
   wait(1);
   ASSERT_EQ(run(), "");
   EXPECT_TRUE(std::isnan(read(0, 2)[1])) << "read before the wait";
-  launchOf(1).set_buffers(1, before);
-  EXPECT_THAT(run(), HasSubstr("source of the all-reduce (log_sum_exp) of v1 over tp changed"));
-  launchOf(1).set_buffers(0, x);
-  launchOf(1).set_buffers(1, after);
-  EXPECT_THAT(run(), HasSubstr("destination of the all-reduce (log_sum_exp) of v1 over tp was written"));
+  expectBesideIsKept("all-reduce (log_sum_exp)", x);
 }
 
 TEST_F(Beside, LogarithmsLieApart) {
@@ -209,11 +208,7 @@ TEST_F(Beside, CountsAreUnderWayAsRowsAre) {
   wait(1);
   ASSERT_EQ(run(), "");
   EXPECT_THAT(read(0, 1), ElementsAre(IsNan(), IsNan())) << "read before the wait";
-  launchOf(1).set_buffers(1, before);
-  EXPECT_THAT(run(), HasSubstr("source of the all-to-all (by counts) of v1 over tp changed"));
-  launchOf(1).set_buffers(0, z);
-  launchOf(1).set_buffers(1, after);
-  EXPECT_THAT(run(), HasSubstr("destination of the all-to-all (by counts) of v1 over tp was written"));
+  expectBesideIsKept("all-to-all (by counts)", z);
 }
 
 //===----------------------------------------------------------------------===//

@@ -27,13 +27,9 @@ protected:
     addTensor("x", x, 2);
     addTensor("y", y, 2);
     addTensor("z", z, 4);
-    abi::Kernel *kernel = manifest.add_kernels();
-    kernel->set_symbol("twice");
-    kernel->set_reference(R"(dt.kernel @twice(%x: tensor<2xf32>) -> tensor<2xf32> {
+    addKernel("twice").set_reference(R"(dt.kernel @twice(%x: tensor<2xf32>) -> tensor<2xf32> {
         %y = dt.add %x, %x : tensor<2xf32>
         dt.yield %y : tensor<2xf32> })");
-    kernel->set_inputs(1);
-    kernel->set_outputs(1);
     manifest.add_locations("h.0.mlp");
   }
 
@@ -46,6 +42,15 @@ protected:
     std::string list = number == "1" ? "micro" : "micro " + number;
     test::addList(manifest, list);
     test::addEntry(role, abi::stepTimetable, list);
+  }
+
+  /// Of one input and one output.
+  abi::Kernel &addKernel(const char *symbol) {
+    abi::Kernel &kernel = *manifest.add_kernels();
+    kernel.set_symbol(symbol);
+    kernel.set_inputs(1);
+    kernel.set_outputs(1);
+    return kernel;
   }
 
   void addTensor(const char *name, uint64_t address, int64_t size) {
@@ -69,24 +74,14 @@ protected:
     launch->add_scalars()->set_value(2);
   }
 
-  static abi::AxisRef tp() {
-    abi::AxisRef axis;
-    axis.set_axis("tp");
-    axis.set_pre(1);
-    axis.set_size(2);
-    return axis;
-  }
+  static abi::AxisRef tp() { return test::wholeAxis("tp", 2); }
 
   abi::Launch &launchOf(int command) { return *list().mutable_commands(command)->mutable_launch(); }
 
   /// A kernel in text with one output, launched from x to `to`; its output has `size` elements.
   abi::Launch &launchKernel(const char *text, uint64_t to, int64_t size, int64_t grid,
                             const std::vector<int64_t> &scalars) {
-    abi::Kernel *kernel = manifest.add_kernels();
-    kernel->set_symbol("k");
-    kernel->set_reference(text);
-    kernel->set_inputs(1);
-    kernel->set_outputs(1);
+    addKernel("k").set_reference(text);
     abi::Launch *launch = list().add_commands()->mutable_launch();
     launch->set_kernel(manifest.kernels_size() - 1);
     launch->add_buffers(x);
@@ -145,6 +140,11 @@ protected:
       piece[1] = 2 + 10 * double(rank);
       interpreter->write(rank, manifest.roles(0).tensors(0), piece);
     }
+    return runStep();
+  }
+
+  /// Runs each role's list on memory as it is. Returns the fault's message, empty if all went well.
+  std::string runStep() {
     try {
       interpreter->runTimetable(abi::stepTimetable);
       interpreter->requireAllWaited();

@@ -17,11 +17,7 @@ TEST_F(CommandLists, ABufferOutsideTheArenaIsAFault) {
 
 TEST_F(CommandLists, ScalarsMayBeTheRanksIndex) {
   // Rank r copies element r of x to y.
-  abi::Kernel *kernel = manifest.add_kernels();
-  kernel->set_symbol("dtc_copy");
-  kernel->set_library(true);
-  kernel->set_inputs(1);
-  kernel->set_outputs(1);
+  addKernel("dtc_copy").set_library(true);
   abi::Launch *launch = list().add_commands()->mutable_launch();
   launch->set_kernel(1);
   for (uint64_t buffer : {x, y}) {
@@ -36,9 +32,7 @@ TEST_F(CommandLists, ScalarsMayBeTheRanksIndex) {
   abi::RankIndex *index = launch->mutable_scalars(18)->mutable_rank_index();
   index->set_scale(1);
   abi::AxisRef *axis = index->add_axes();
-  axis->set_axis("tp");
-  axis->set_pre(1);
-  axis->set_size(2);
+  *axis = tp();
   ASSERT_EQ(run(), "");
   EXPECT_EQ(read(0, 1)[0], 1);
   EXPECT_EQ(read(1, 1)[0], 12);

@@ -107,13 +107,7 @@ protected:
     update.add_scalars()->set_value(4);
   }
 
-  static abi::AxisRef dp() {
-    abi::AxisRef ref;
-    ref.set_axis("dp");
-    ref.set_pre(1);
-    ref.set_size(2);
-    return ref;
-  }
+  static abi::AxisRef dp() { return test::wholeAxis("dp", 2); }
 
   static void addPartialSum(abi::Sharding &sharding) {
     *sharding.add_partial() = dp();

@@ -1,0 +1,21 @@
+// Token files whose token i is i: what is read of one tells where it was.
+#pragma once
+
+#include "runtime/data/token_writer.h"
+
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace dtc::test {
+
+/// Writes one of so many tokens. Returns its path.
+inline std::string writeCounting(const std::string &path, int count) {
+  std::vector<uint16_t> values(count);
+  std::iota(values.begin(), values.end(), 0);
+  writeTokenFile(path, values);
+  return path;
+}
+
+} // namespace dtc::test
