@@ -1,9 +1,9 @@
 #include "runtime/comm/nccl/library.h"
 
 #include "runtime/support/error.h"
+#include "runtime/support/vendor_library.h"
 
 #include <cstdlib>
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <net/if.h>
 #include <string_view>
@@ -35,25 +35,18 @@ static void setDefaults(bool hasPipeline) {
 
 Library::Library(bool hasPipeline) : hasPipeline(hasPipeline) {
   setDefaults(hasPipeline);
-  void *library = dlopen(LibraryName, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (!library)
-    throw Error(std::string("ranks on several GPUs exchange through NCCL, and it cannot be loaded: ") + dlerror() +
-                remedy());
-  const char *missing = nullptr;
-#define DTC_NCCL_FIND(member, ...) member = reinterpret_cast<member##_fn *>(dlsym(library, "nccl" #member));
+  VendorLibrary library(LibraryName,
+                        "ranks on several GPUs exchange through NCCL, and it cannot be loaded: ", remedy());
+#define DTC_NCCL_FIND(member, ...) library.find(member, "nccl" #member);
   DTC_NCCL_FUNCTIONS(DTC_NCCL_FIND)
-  DTC_NCCL_LATER_FUNCTIONS(DTC_NCCL_FIND)
 #undef DTC_NCCL_FIND
-#define DTC_NCCL_REQUIRE(member, ...)                                                                                  \
-  if (!member && !missing)                                                                                             \
-    missing = "nccl" #member;
-  DTC_NCCL_FUNCTIONS(DTC_NCCL_REQUIRE)
-#undef DTC_NCCL_REQUIRE
+#define DTC_NCCL_FIND_LATER(member, ...) library.findIfThere(member, "nccl" #member);
+  DTC_NCCL_LATER_FUNCTIONS(DTC_NCCL_FIND_LATER)
+#undef DTC_NCCL_FIND_LATER
   if (GetVersion && GetVersion(&version) == Success && version < OldestVersion)
     throw Error(fmt::format("NCCL is too old: it is version {}.{}{}", version / (version < 10000 ? 1000 : 10000),
                             version / 100 % (version < 10000 ? 10 : 100), remedy()));
-  if (missing)
-    throw Error(fmt::format("{} has no function '{}'{}", LibraryName, missing, remedy()));
+  library.requireFound(LibraryName, remedy());
 }
 
 std::string Library::describe(int result, Comm comm) const {

@@ -1,8 +1,7 @@
 #include "runtime/device/cuda/driver.h"
 
 #include "runtime/support/error.h"
-
-#include <dlfcn.h>
+#include "runtime/support/vendor_library.h"
 
 namespace dtc::cuda {
 
@@ -18,23 +17,16 @@ Driver::Driver() {
 }
 
 void Driver::load() {
-  void *library = dlopen(LibraryName, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (!library)
-    throw Error(std::string("this program was compiled for NVIDIA GPUs, and their driver cannot be loaded: ") +
-                dlerror() + "; install NVIDIA's driver, or compile the program with --target cpu");
-  const char *missing = nullptr;
-#define DTC_CUDA_FIND(member, symbol, ...)                                                                             \
-  member = reinterpret_cast<member##_fn *>(dlsym(library, #symbol));                                                   \
-  if (!member && !missing)                                                                                             \
-    missing = #symbol;
+  VendorLibrary library(LibraryName, "this program was compiled for NVIDIA GPUs, and their driver cannot be loaded: ",
+                        "; install NVIDIA's driver, or compile the program with --target cpu");
+#define DTC_CUDA_FIND(member, symbol, ...) library.find(member, #symbol);
   DTC_CUDA_FUNCTIONS(DTC_CUDA_FIND)
 #undef DTC_CUDA_FIND
   if (driverGetVersion && driverGetVersion(&driverVersion) == Success && driverVersion < OldestVersion)
     throw Error("NVIDIA's driver is too old: it knows CUDA " + versionText(driverVersion) + ", and programs need " +
                 versionText(OldestVersion) + "; install a newer driver, or compile the program with --target cpu");
-  if (missing)
-    throw Error(std::string("NVIDIA's driver, ") + LibraryName + ", has no function '" + missing +
-                "'; install a newer driver, or compile the program with --target cpu");
+  library.requireFound(std::string("NVIDIA's driver, ") + LibraryName + ",",
+                       "; install a newer driver, or compile the program with --target cpu");
 }
 
 void Driver::initialize() {

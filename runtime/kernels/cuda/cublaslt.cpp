@@ -1,8 +1,7 @@
 #include "runtime/kernels/cuda/cublaslt.h"
 
 #include "runtime/support/error.h"
-
-#include <dlfcn.h>
+#include "runtime/support/vendor_library.h"
 
 namespace dtc::cublaslt {
 
@@ -22,35 +21,18 @@ std::vector<const char *> namesFor(int driverVersion) {
 }
 
 Library::Library(std::span<const char *const> names) {
-  std::string reasons;
-  for (const char *name : names) {
-    try {
-      load(name);
-      return;
-    } catch (const Error &error) {
-      reasons += (reasons.empty() ? "" : "; ") + std::string(error.what());
-    }
-  }
-  throw Error("products on NVIDIA GPUs are cuBLASLt's, and it cannot be used: " + reasons + Remedy);
+  loadFirst(names, "products on NVIDIA GPUs are cuBLASLt's, and it cannot be used: ", Remedy,
+            [this](const char *name) { load(name); });
 }
 
 Library::~Library() { destroy(state); }
 
 void Library::load(const char *name) {
-  void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (!library) {
-    const char *reason = dlerror();
-    throw Error(reason ? reason : name);
-  }
-  const char *missing = nullptr;
-#define DTC_CUBLASLT_FIND(member, symbol, ...)                                                                         \
-  member = reinterpret_cast<member##_fn *>(dlsym(library, #symbol));                                                   \
-  if (!member && !missing)                                                                                             \
-    missing = #symbol;
+  VendorLibrary library(name);
+#define DTC_CUBLASLT_FIND(member, symbol, ...) library.find(member, #symbol);
   DTC_CUBLASLT_FUNCTIONS(DTC_CUBLASLT_FIND)
 #undef DTC_CUBLASLT_FIND
-  if (missing)
-    throw Error(std::string(name) + " has no function '" + missing + "'");
+  library.requireFound(name);
   if (size_t version = getVersion(); version < OldestVersion || version > NewestVersion)
     throw Error(std::string(name) + " is cuBLASLt " + versionText(version) + ", and programs need one of " +
                 versionText(OldestVersion) + " to " + versionText(NewestVersion));

@@ -1,9 +1,9 @@
 #include "runtime/kernels/cuda/cudnn.h"
 
 #include "runtime/support/error.h"
+#include "runtime/support/vendor_library.h"
 
 #include <array>
-#include <dlfcn.h>
 
 namespace dtc::cudnn {
 
@@ -13,27 +13,14 @@ static std::string textOf(size_t version) {
 }
 
 Library::Library(const char *name) {
-  void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (!library) {
-    const char *reason = dlerror();
-    throw Error(std::string("cuDNN cannot be loaded: ") + (reason ? reason : name));
-  }
-  load(library, name);
-}
-
-void Library::load(void *library, const char *name) {
-  const char *missing = nullptr;
-#define DTC_CUDNN_FIND(member, symbol, ...)                                                                            \
-  member = reinterpret_cast<member##_fn *>(dlsym(library, #symbol));                                                   \
-  if (!member && !missing)                                                                                             \
-    missing = #symbol;
+  VendorLibrary library(name, "cuDNN cannot be loaded: ");
+#define DTC_CUDNN_FIND(member, symbol, ...) library.find(member, #symbol);
   DTC_CUDNN_FUNCTIONS(DTC_CUDNN_FIND)
 #undef DTC_CUDNN_FIND
   if (getVersion && getVersion() < OldestVersion)
     throw Error(std::string(name) + " is cuDNN " + versionText() + ", and " + textOf(OldestVersion) +
                 " or later is needed");
-  if (missing)
-    throw Error(std::string(name) + " has no function '" + missing + "'");
+  library.requireFound(name);
 }
 
 std::string Library::versionText() const { return textOf(getVersion()); }

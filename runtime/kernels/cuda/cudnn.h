@@ -171,9 +171,6 @@ public:
   /// 10000 * major + 100 * minor + patch. Those before need help with keys that are no multiple of 128, or have
   /// errors in attention's gradient that NVIDIA lists.
   static constexpr size_t OldestVersion = 91600;
-
-private:
-  void load(void *library, const char *name);
 };
 
 } // namespace dtc::cudnn
