@@ -11,6 +11,7 @@
 #include "runtime/executor/executor.h"
 #include "runtime/executor/validate.h"
 #include "runtime/kernels/cpu/kernels.h"
+#include "runtime/kernels/cuda/library.h"
 #include "runtime/launch/rank.h"
 #include "runtime/liveness/flight_record.h"
 #include "runtime/program/evaluate/evaluation.h"
@@ -193,7 +194,7 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
   std::optional<CpuDevice> cpu;
   if (abi::isForGpus(manifest))
     gpu.emplace(manifest, program.kernels(), cuda::LocalRank{identity.localRank, identity.localWorld, options.shareGpu},
-                options.graphs, cuda::makeLibraryResolver({options.tuned, options.tf32, ""}));
+                cuda::makeLibraryKernels({options.tuned, options.tf32, ""}), options.graphs);
   else
     cpu.emplace(threads, [&code](const abi::Kernel &kernel) {
       return kernel.library() ? kernels::find(kernel.symbol()) : code->find(kernel.symbol());

@@ -47,7 +47,7 @@ std::unique_ptr<Device> makeCuda() {
   abi::CodePart &part = *manifest.add_code();
   part.set_name("cubin.sm_90");
   part.set_bytes(code.size());
-  return std::make_unique<CudaDevice>(manifest, code, cuda::LocalRank{});
+  return std::make_unique<CudaDevice>(manifest, code, cuda::LocalRank{}, nullptr);
 }
 
 struct DeviceCase {

@@ -17,7 +17,7 @@ class GpuRank final : public Communicator {
 public:
   /// `program` has the mesh and the groups.
   GpuRank(Communicator &host, Arena &arena, const abi::Manifest &program, NcclCommunicator::Options options)
-      : arena(arena), device(program, "", {host.rank(), host.size(), /*sharesGpu=*/false}),
+      : arena(arena), device(program, "", {host.rank(), host.size(), /*sharesGpu=*/false}, nullptr),
         ranks(host, device, program, std::move(options)) {
     memory = device.allocate(arena.bytes(), arena.sharedBegin());
     ranks.show(*memory);

@@ -5,6 +5,7 @@
 #include "runtime/device/cuda/cuda_device.h"
 #include "runtime/executor/executor.h"
 #include "runtime/executor/validate.h"
+#include "runtime/kernels/cuda/library.h"
 #include "test/runtime/device/far_device.h"
 #include "test/runtime/program/manifests.h"
 #include "test/runtime/temporary_directory.h"
@@ -181,11 +182,13 @@ const DeviceCase Devices[] = {
     {"Far", [](const Pipeline &) { return std::make_unique<FarDevice>(resolve); }},
     {"Cuda",
      [](const Pipeline &program) {
-       return std::make_unique<CudaDevice>(program.manifest, program.code, cuda::LocalRank{});
+       return std::make_unique<CudaDevice>(program.manifest, program.code, cuda::LocalRank{},
+                                           cuda::makeLibraryKernels());
      }},
     {"CudaWithoutGraphs",
      [](const Pipeline &program) {
-       return std::make_unique<CudaDevice>(program.manifest, program.code, cuda::LocalRank{}, /*graphs=*/false);
+       return std::make_unique<CudaDevice>(program.manifest, program.code, cuda::LocalRank{},
+                                           cuda::makeLibraryKernels(), /*graphs=*/false);
      }},
 };
 

@@ -9,6 +9,7 @@
 #include "runtime/device/cpu_device.h"
 #include "runtime/device/cuda/cuda_device.h"
 #include "runtime/kernels/cpu/kernels.h"
+#include "runtime/kernels/cuda/library.h"
 #include "runtime/program/start/kernel_library.h"
 #include "runtime/program/train/step.h"
 #include "test/e2e/compiled_model.h"
@@ -202,7 +203,7 @@ private:
     if (isGpu)
       return std::make_unique<CudaDevice>(compiled.manifest, compiled.sharedObject,
                                           cuda::LocalRank{rank, static_cast<int>(ranks.size()), /*sharesGpu=*/true},
-                                          graphs);
+                                          cuda::makeLibraryKernels(), graphs);
     return std::make_unique<CpuDevice>(1, [this](const abi::Kernel &kernel) {
       return kernel.library() ? kernels::find(kernel.symbol()) : library.find(kernel.symbol());
     });

@@ -49,7 +49,7 @@ protected:
   }
 
   void makeDevice(bool graphs = true) {
-    device.emplace(program.manifest, program.code, cuda::LocalRank{}, graphs, findCpuLibraryFunction);
+    device.emplace(program.manifest, program.code, cuda::LocalRank{}, makeCpuLibrary(), graphs);
   }
 
   std::vector<int64_t> read(const std::byte *address, size_t count) {

@@ -5,18 +5,27 @@
 #include "test/gpu/variable.h"
 #include "test/runtime/program/manifests.h"
 
+#include <memory>
+
 namespace dtc::test {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
 
-TEST_F(Cuda, AHostFunctionThatFailsIsNamed) {
-  auto refuses = [](const cuda::Gpu &, std::string_view) -> cuda::LibraryFunction {
+/// A library that has all kernels, and refuses to launch them.
+struct RefusingLibrary final : cuda::LibraryKernels {
+  uint64_t start(const cuda::Gpu &, const abi::Manifest &) override { return 0; }
+  cuda::LibraryFunction find(const cuda::Gpu &, std::string_view) override {
     return
         [](cuda::LibraryContext &, std::span<void *const>, std::span<const int64_t>) { throw Error("no such shape"); };
-  };
-  device.emplace(program.manifest, program.code, cuda::LocalRank{}, /*graphs=*/true, refuses);
+  }
+  cuda::LibraryAttempt findAttempt(std::string_view) override { return nullptr; }
+  std::vector<std::string> takeNotes() override { return {}; }
+};
+
+TEST_F(Cuda, AHostFunctionThatFailsIsNamed) {
+  device.emplace(program.manifest, program.code, cuda::LocalRank{}, std::make_unique<RefusingLibrary>());
   abi::Kernel gemm = kernel("dtc_cuda_gemm", {});
   gemm.set_library(true);
   Device::Kernel product = device->load(gemm);

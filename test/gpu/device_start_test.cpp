@@ -12,7 +12,7 @@ std::string startingOn(const char *standIn, const cuda::LocalRank &rank = {}, ui
   Variable variable("DTC_STAND_IN", standIn);
   Program program;
   program.manifest.add_kernels()->set_scratch_bytes(scratch);
-  return errorOf([&] { CudaDevice(program.manifest, program.code, rank).allocate(1 << 20, 1 << 20); });
+  return errorOf([&] { CudaDevice(program.manifest, program.code, rank, nullptr).allocate(1 << 20, 1 << 20); });
 }
 
 TEST(CudaStart, SaysWhatIsMissing) {
@@ -41,7 +41,7 @@ TEST(CudaStart, RanksTakeTheGpusThatTheySeeInTurn) {
   Variable variable("DTC_STAND_IN", "devices=2");
   Program program;
   auto gpuOf = [&](int rank, int count, bool shares) {
-    CudaDevice device(program.manifest, program.code, cuda::LocalRank{rank, count, shares});
+    CudaDevice device(program.manifest, program.code, cuda::LocalRank{rank, count, shares}, nullptr);
     return int(device.getGpu().uuid().bytes[0]);
   };
   EXPECT_EQ(gpuOf(0, 2, false), 0);
@@ -79,14 +79,14 @@ TEST(CudaCode, IsTheNewestThatTheGpuRuns) {
 TEST(CudaCode, LiesInTheFile) {
   Program program;
   program.manifest.mutable_code(0)->set_offset(1);
-  EXPECT_THAT(errorOf([&] { CudaDevice(program.manifest, program.code, {}); }),
+  EXPECT_THAT(errorOf([&] { CudaDevice(program.manifest, program.code, {}, nullptr); }),
               HasSubstr("3: the program is inconsistent: its code 'cubin.sm_90' lies at byte 1"));
 }
 
 TEST(CudaCode, ThatTheDriverRefusesIsTold) {
   Program program;
   program.code[0] = 'x';
-  EXPECT_THAT(errorOf([&] { CudaDevice(program.manifest, program.code, {}); }),
+  EXPECT_THAT(errorOf([&] { CudaDevice(program.manifest, program.code, {}, nullptr); }),
               AllOf(HasSubstr("1: GPU 0 (stand-in, sm_90) refuses the program's cubin.sm_90"),
                     HasSubstr("no code for this machine: CUDA_ERROR_INVALID_IMAGE")));
 }
@@ -97,12 +97,12 @@ TEST(CudaCode, ThatTheDriverRefusesIsReplacedByWhatStandsBesideIt) {
   std::string refused(128, 'x');
   program.code.insert(0, refused);
   program.manifest.mutable_code(0)->set_bytes(refused.size());
-  EXPECT_THAT(errorOf([&] { CudaDevice(program.manifest, program.code, {}); }),
+  EXPECT_THAT(errorOf([&] { CudaDevice(program.manifest, program.code, {}, nullptr); }),
               HasSubstr("1: GPU 0 (stand-in, sm_90) refuses the program's cubin.sm_90"));
   program.addCode("ptx.sm_80");
   program.manifest.mutable_code(1)->set_offset(refused.size());
   program.manifest.mutable_code(1)->set_bytes(program.code.size() - refused.size());
-  CudaDevice device(program.manifest, program.code, {});
+  CudaDevice device(program.manifest, program.code, {}, nullptr);
   abi::Kernel kernel;
   kernel.set_symbol("sum");
   kernel.add_passes()->set_function("sum");

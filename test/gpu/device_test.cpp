@@ -1,6 +1,7 @@
 // What a GPU as a device does beside what every device does: passes of kernels, scratch, library functions, copies
 // beside launches, sequences, moments.
 #include "runtime/abi/kernel.h"
+#include "runtime/kernels/cuda/library.h"
 #include "test/gpu/device.h"
 #include "test/gpu/stand_in/find.h"
 #include "test/gpu/stand_in/stand_in.h"
@@ -251,7 +252,7 @@ TEST_F(Cuda, ProductsAreOfALibraryThatTheDriverKnows) {
     gemm.set_library(true);
     gemm.set_scratch_bytes(4096);
     *program.manifest.mutable_kernels()->Add() = gemm;
-    device.emplace(program.manifest, program.code, cuda::LocalRank{});
+    device.emplace(program.manifest, program.code, cuda::LocalRank{}, cuda::makeLibraryKernels());
     Device::Kernel product = device->load(gemm);
     std::unique_ptr<Memory> memory = device->allocate(4096, 4096);
     std::vector<int64_t> scalars = {1, 1, 1, 1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, dtc_f32, dtc_f32};

@@ -4,6 +4,7 @@
 #include "runtime/abi/epilogue.h"
 #include "runtime/device/cuda/cuda_device.h"
 #include "runtime/kernels/cuda/choices.h"
+#include "runtime/kernels/cuda/library.h"
 #include "test/gpu/stand_in/stand_in.h"
 #include "test/runtime/temporary_directory.h"
 
@@ -38,7 +39,7 @@ protected:
     cuda::ProductChoices choices;
     choices.tuned = tunes ? file : "";
     memory.reset();
-    device.emplace(manifest, code, cuda::LocalRank{}, /*graphs=*/true, cuda::makeLibraryResolver(choices));
+    device.emplace(manifest, code, cuda::LocalRank{}, cuda::makeLibraryKernels(choices));
     unsetenv("DTC_STAND_IN");
     memory = device->allocate(3 * MatrixBytes, 3 * MatrixBytes);
     product = device->load(kernel);

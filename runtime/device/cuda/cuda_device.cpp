@@ -77,8 +77,8 @@ static std::shared_ptr<cuda::Gpu> makeGpu(const abi::Manifest &manifest, const c
   return std::make_shared<cuda::Gpu>(rank);
 }
 
-CudaDevice::CudaDevice(const abi::Manifest &manifest, std::string_view code, const cuda::LocalRank &rank, bool graphs,
-                       cuda::LibraryResolver library)
+CudaDevice::CudaDevice(const abi::Manifest &manifest, std::string_view code, const cuda::LocalRank &rank,
+                       std::unique_ptr<cuda::LibraryKernels> library, bool graphs)
     : gpu(makeGpu(manifest, rank)), library(std::move(library)), notesSequences(graphs && !isBlocking()),
       events(Events) {
   const cuda::Driver &driver = gpu->driver;
@@ -95,7 +95,8 @@ CudaDevice::CudaDevice(const abi::Manifest &manifest, std::string_view code, con
     staging.emplace(*gpu, context.stream);
     sideCopies.emplace(*gpu, context.stream);
     timeline.emplace(*gpu);
-    findAttention(manifest);
+    if (this->library)
+      scratchBytes = std::max(scratchBytes, this->library->start(*gpu, manifest));
   } catch (...) {
     release();
     throw;
@@ -115,7 +116,7 @@ void CudaDevice::release() noexcept {
   staging.reset();
   for (cuda::GraphExec sequence : sequences)
     gpu->driver.graphExecDestroy(sequence);
-  attention.reset(); // graphs hold what it has given
+  library.reset(); // graphs hold what its attempts have given
   timeline.reset();
   sideCopies.reset();
   gpu->free(scratch);
@@ -126,20 +127,6 @@ void CudaDevice::release() noexcept {
       gpu->driver.eventDestroy(event);
   if (context.stream)
     gpu->driver.streamDestroy(context.stream);
-}
-
-/// Without cuDNN the program's own code does it all.
-void CudaDevice::findAttention(const abi::Manifest &manifest) {
-  if (std::none_of(manifest.kernels().begin(), manifest.kernels().end(), [](const abi::Kernel &kernel) {
-        return kernel.library() && cuda::Attention::isFor(kernel.symbol());
-      }))
-    return;
-  try {
-    attention = std::make_unique<cuda::Attention>(gpu->architecture());
-    scratchBytes = std::max(scratchBytes, cuda::Attention::SmallWorkspace);
-  } catch (const Error &error) {
-    notes.push_back(std::string("attention runs in the program's own kernels: ") + error.what());
-  }
 }
 
 std::unique_ptr<Memory> CudaDevice::allocate(uint64_t bytes, uint64_t sharedBegin) {
@@ -192,9 +179,10 @@ Device::Kernel CudaDevice::load(const abi::Kernel &kernel) {
   loaded.symbol = kernel.symbol();
   loaded.isLibrary = kernel.library();
   loaded.scratchBytes = kernel.scratch_bytes();
-  loaded.mayBeFused = attention && kernel.library() && cuda::Attention::isFor(kernel.symbol());
-  if (kernel.library())
-    loaded.host = library(*gpu, kernel.symbol());
+  if (library && kernel.library()) {
+    loaded.attempt = library->findAttempt(kernel.symbol());
+    loaded.host = library->find(*gpu, kernel.symbol());
+  }
   if (!loaded.host)
     addPasses(kernel, loaded);
   // Where code that was made for a call is lacking, that for all calls may be there, under the name before the '$'.
@@ -255,9 +243,8 @@ void CudaDevice::launch(Kernel number, std::span<void *const> buffers, std::span
       };
     return callHost(kernel, [&] { kernel.host(context, buffers, scalars); });
   }
-  cuda::LibraryContext fused{context.stream, scratch.address, scratchBytes};
-  if (kernel.mayBeFused &&
-      callHost(kernel, [&] { return attention->tryLaunch(kernel.symbol, fused, buffers, scalars, !isNoting); }))
+  cuda::LibraryContext attempt{context.stream, scratch.address, scratchBytes, context.driver, isNoting};
+  if (kernel.attempt && callHost(kernel, [&] { return kernel.attempt(attempt, buffers, scalars); }))
     return;
   collectArguments(kernel, buffers, scalars, grid, kernel.scratchBytes > 0);
   givePasses(kernel);
@@ -317,8 +304,8 @@ std::optional<DeviceFigures> CudaDevice::figures(bool sixteenBits) const {
 
 std::vector<std::string> CudaDevice::takeNotes() {
   std::vector<std::string> taken = std::exchange(notes, {});
-  if (attention)
-    for (std::string &each : attention->takeNotes())
+  if (library)
+    for (std::string &each : library->takeNotes())
       taken.push_back(std::move(each));
   return taken;
 }

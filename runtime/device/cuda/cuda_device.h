@@ -3,12 +3,11 @@
 #pragma once
 
 #include "runtime/device/cuda/gpu.h"
+#include "runtime/device/cuda/library_kernels.h"
 #include "runtime/device/cuda/side_copies.h"
 #include "runtime/device/cuda/staging.h"
 #include "runtime/device/cuda/timeline.h"
 #include "runtime/device/device.h"
-#include "runtime/kernels/cuda/attention.h"
-#include "runtime/kernels/cuda/library.h"
 
 #include <deque>
 #include <memory>
@@ -20,10 +19,11 @@ namespace dtc {
 class CudaDevice final : public Device {
 public:
   /// For a rank of this host, with the kernels of a program: `manifest` and `code` are needed no longer than the
-  /// constructor. Errors as those of cuda::Gpu, codeFor and loadCode. Without `graphs` nothing is noted as a
-  /// sequence; nor is it where CUDA_LAUNCH_BLOCKING asks for launches one by one.
-  CudaDevice(const abi::Manifest &manifest, std::string_view code, const cuda::LocalRank &rank, bool graphs = true,
-             cuda::LibraryResolver library = cuda::makeLibraryResolver());
+  /// constructor. Without `library` all of the library's kernels are code of the program. Errors as those of cuda::Gpu,
+  /// codeFor and loadCode. Without `graphs` nothing is noted as a sequence; nor is it where CUDA_LAUNCH_BLOCKING asks
+  /// for launches one by one.
+  CudaDevice(const abi::Manifest &manifest, std::string_view code, const cuda::LocalRank &rank,
+             std::unique_ptr<cuda::LibraryKernels> library, bool graphs = true);
   ~CudaDevice() override;
   CudaDevice(const CudaDevice &) = delete;
   CudaDevice &operator=(const CudaDevice &) = delete;
@@ -73,10 +73,10 @@ private:
   };
   struct Loaded {
     std::string symbol;
-    cuda::LibraryFunction host; ///< empty: `passes` are it; else they are a product's epilogue, if it has one
+    cuda::LibraryFunction host;   ///< empty: `passes` are it; else they are what it leaves, if there are any
+    cuda::LibraryAttempt attempt; ///< if there is one, `passes` do what it does not take
     std::vector<Pass> passes;
     bool isLibrary = false;
-    bool mayBeFused = false; ///< cuDNN does what it takes of it, and `passes` the rest
     uint64_t scratchBytes = 0;
   };
   class GpuMemory;
@@ -88,15 +88,13 @@ private:
                         int64_t grid, bool hasScratch);
   void givePasses(const Loaded &kernel);
   template <typename Call> auto callHost(const Loaded &kernel, Call call);
-  void findAttention(const abi::Manifest &manifest);
   void require(int result, const Loaded &kernel) const;
   void release() noexcept;
 
   std::shared_ptr<cuda::Gpu> gpu; ///< memory may outlive the device
   cuda::Module module = nullptr;
-  cuda::LibraryResolver library;
+  std::unique_ptr<cuda::LibraryKernels> library;
   cuda::LibraryContext context;
-  std::unique_ptr<cuda::Attention> attention; ///< null: all of it is the program's code's
   std::vector<std::string> notes;
   cuda::MemorySource source; ///< of what is allocated
   cuda::Allocation scratch;  ///< that the passes of one kernel share; there with the first memory

@@ -9,8 +9,8 @@
 // test/gpu/cudnn_engines_test.cpp asks the library itself for engines, where there is one.
 #pragma once
 
+#include "runtime/device/cuda/library_kernels.h"
 #include "runtime/kernels/cuda/cudnn_graph.h"
-#include "runtime/kernels/cuda/library.h"
 
 #include <compare>
 #include <map>

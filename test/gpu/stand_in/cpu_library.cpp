@@ -1,6 +1,7 @@
 #include "test/gpu/stand_in/cpu_library.h"
 
 #include "runtime/kernels/cpu/kernels.h"
+#include "runtime/kernels/cuda/library.h"
 #include "test/gpu/stand_in/find.h"
 
 #include <deque>
@@ -45,18 +46,30 @@ struct Call {
   }
 };
 
+class CpuLibrary final : public cuda::LibraryKernels {
+public:
+  uint64_t start(const cuda::Gpu &gpu, const abi::Manifest &manifest) override { return own->start(gpu, manifest); }
+  cuda::LibraryAttempt findAttempt(std::string_view symbol) override { return own->findAttempt(symbol); }
+  std::vector<std::string> takeNotes() override { return own->takeNotes(); }
+
+  cuda::LibraryFunction find(const cuda::Gpu &, std::string_view symbol) override {
+    CpuKernel kernel = findCpuKernel(symbol);
+    if (!kernel.function)
+      return nullptr;
+    auto calls = std::make_shared<std::deque<Call>>(); // which live as long as the device that has the function
+    return [kernel, calls](cuda::LibraryContext &context, std::span<void *const> buffers,
+                           std::span<const int64_t> scalars) {
+      calls->push_back({kernel, {buffers.begin(), buffers.end()}, {scalars.begin(), scalars.end()}});
+      findInDriver<dtc_stand_in_enqueue_fn>("dtc_stand_in_enqueue")(context.stream, Call::run, &calls->back(), nullptr);
+    };
+  }
+
+private:
+  std::unique_ptr<cuda::LibraryKernels> own = cuda::makeLibraryKernels();
+};
+
 } // namespace
 
-cuda::LibraryFunction findCpuLibraryFunction(const cuda::Gpu &, std::string_view symbol) {
-  CpuKernel kernel = findCpuKernel(symbol);
-  if (!kernel.function)
-    return nullptr;
-  auto calls = std::make_shared<std::deque<Call>>(); // which live as long as the device that has the function
-  return [kernel, calls](cuda::LibraryContext &context, std::span<void *const> buffers,
-                         std::span<const int64_t> scalars) {
-    calls->push_back({kernel, {buffers.begin(), buffers.end()}, {scalars.begin(), scalars.end()}});
-    findInDriver<dtc_stand_in_enqueue_fn>("dtc_stand_in_enqueue")(context.stream, Call::run, &calls->back(), nullptr);
-  };
-}
+std::unique_ptr<cuda::LibraryKernels> makeCpuLibrary() { return std::make_unique<CpuLibrary>(); }
 
 } // namespace dtc::test
