@@ -60,7 +60,7 @@ LogicalResult FormulaOp::verifyRegions() {
     return emitOpError("has type ") << getFunctionType() << "; a formula is of tensors of rank 0 (C4)";
   for (Operation &op : getBody().front().without_terminator())
     if (!isa<ElementwiseOpInterface, ConstantOp>(op))
-      return op.emitOpError("is neither elementwise nor a constant, so that it cannot stand in a formula (C5)");
+      return op.emitOpError("is neither elementwise nor a constant, so it cannot be part of a formula (C5)");
   return success();
 }
 

@@ -157,7 +157,7 @@ template <typename Contraction> static LogicalResult checkContraction(Contractio
       return emitOpError("C1: \"") << letters << "\" names " << letters.size() << " dimensions of " << value.getType();
     for (auto [letter, size] : llvm::zip(letters, shape)) {
       if (letters.count(letter) != 1)
-        return emitOpError("C3: letter '") << Twine(letter) << "' stands twice in \"" << letters << "\"";
+        return emitOpError("C3: letter '") << Twine(letter) << "' appears twice in \"" << letters << "\"";
       auto [it, isNew] = sizes.try_emplace(letter, size);
       if (it->second != size)
         return emitOpError("C2: letter '") << Twine(letter) << "' has sizes " << it->second << " and " << size;
@@ -165,10 +165,10 @@ template <typename Contraction> static LogicalResult checkContraction(Contractio
   }
   for (char letter : out)
     if (!lhs.contains(letter) && !rhs.contains(letter))
-      return emitOpError("C3: result letter '") << Twine(letter) << "' stands in no operand";
+      return emitOpError("C3: result letter '") << Twine(letter) << "' appears in no operand";
   for (char letter : (lhs + rhs).str())
     if (lhs.contains(letter) + rhs.contains(letter) + out.contains(letter) < 2)
-      return emitOpError("C3: letter '") << Twine(letter) << "' stands in one operand only";
+      return emitOpError("C3: letter '") << Twine(letter) << "' appears in only one operand";
   if (elementOf(op.getLhs()) != elementOf(op.getRhs()) || !canSumTo(op.getLhs(), op.getResult()))
     return emitOpError("C4: cannot contract ") << op.getLhs().getType() << " and " << op.getRhs().getType() << " to "
                                                << op.getResult().getType() << ": convert to one element type before";
@@ -182,15 +182,15 @@ LogicalResult ProductOp::verify() {
     return failure();
   int epilogues = bool(getAccumulator()) + bool(getBias()) + bool(getOperand());
   if (epilogues != 1 || (getGelu() && !getBias()) || (getSum() && !getGelu()))
-    return emitOpError("C5: must have one of 'onto', 'bias' and 'gelu_grad', 'gelu' behind 'bias' only, and a second "
-                       "result behind 'gelu' only");
+    return emitOpError("C5: must have one of 'onto', 'bias' and 'gelu_grad', 'gelu' only with 'bias', and a second "
+                       "result only with 'gelu'");
   for (Value value : {getAccumulator(), getOperand(), getSum()})
     if (value && value.getType() != getResult().getType())
-      return emitOpError("C6: ") << value.getType() << " stands with a result of " << getResult().getType();
+      return emitOpError("C6: ") << value.getType() << " does not match a result of " << getResult().getType();
   if (getBias() &&
       (elementOf(getBias()) != elementOf(getResult()) || shapeOf(getBias()).size() > shapeOf(getResult()).size() ||
        shapeOf(getBias()) != shapeOf(getResult()).take_back(shapeOf(getBias()).size())))
-    return emitOpError("C6: a bias of ") << getBias().getType() << " has not the last dimensions of a result of "
+    return emitOpError("C6: a bias of ") << getBias().getType() << " does not have the last dimensions of a result of "
                                          << getResult().getType();
   return success();
 }

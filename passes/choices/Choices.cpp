@@ -104,7 +104,7 @@ private:
   bool readGatherAhead(const toml::node &node) {
     std::optional<int64_t> ahead = node.value_exact<int64_t>();
     if (!ahead || *ahead < 0)
-      return fail(at(node.source()), "gather_ahead: a whole number of readers, from 0 on");
+      return fail(at(node.source()), "gather_ahead: must be a whole number of readers, 0 or more");
     choices.gatherAhead = static_cast<uint64_t>(*ahead);
     return true;
   }
@@ -117,7 +117,7 @@ private:
       std::optional<std::vector<RecomputeRun>> runs = parseRecomputeRuns(text);
       if (!runs)
         return fail(where, "recompute: '" + layers + "' can be " + std::string(abi::recomputeNames) +
-                               ", or such as \"5 full, 7 cheap\", not '" + text + "'");
+                               ", or counts such as \"5 full, 7 cheap\", not '" + text + "'");
       choices.recompute.push_back({std::move(layers), std::move(*runs), where});
       return checkPattern(choices.recompute.back().layers, where);
     };
@@ -153,7 +153,7 @@ private:
                             std::optional<std::vector<GatherRun>> runs = parseGatherRuns(how);
                             if (!runs)
                               return fail(where, "gathers: '" + parameters +
-                                                     "' can be \"shared\" or \"again\", or such as \"8 again, 4 "
+                                                     "' can be \"shared\" or \"again\", or counts such as \"8 again, 4 "
                                                      "shared\", not '" +
                                                      how + "'");
                             choices.gathers.push_back({parameters, std::move(*runs), where});
@@ -182,7 +182,7 @@ private:
     for (auto [key, value] : inFileOrder(*table)) {
       SplitRule rule{std::string(key->str()), value->value_exact<int64_t>().value_or(0), at(key->source())};
       if (rule.parts < 1)
-        return fail(rule.where, Twine(name) + ": '" + rule.pattern + "' can be a number of parts, from 1 on");
+        return fail(rule.where, Twine(name) + ": '" + rule.pattern + "' must be a number of parts, 1 or more");
       if (!checkPattern(rule.pattern, rule.where))
         return false;
       rules.push_back(std::move(rule));
@@ -195,9 +195,10 @@ private:
         node.is_integer() ? std::to_string(*node.value<int64_t>()) : node.value<std::string>().value_or("");
     std::optional<abi::BucketSize> size = abi::parseBucketSize(text);
     if (!size)
-      return fail(at(node.source()), "bucket_bytes: '" + text +
-                                         "' is no size; write a number of bytes above 0, as in \"25MB\", \"auto\" or "
-                                         "\"none\"");
+      return fail(at(node.source()),
+                  "bucket_bytes: '" + text +
+                      "' is not a size; write a number of bytes above 0, as in \"25MB\", \"auto\" or "
+                      "\"none\"");
     choices.bucketSize = *size;
     return true;
   }
@@ -240,7 +241,7 @@ private:
       }
     }
     if (rule.layers < 1)
-      return fail(rule.where, "bucket: layers: of how many layers in a row, from 1 on");
+      return fail(rule.where, "bucket: layers: must be a number of consecutive layers, 1 or more");
     if (rule.starts.empty() || llvm::is_contained(rule.starts, ""))
       return fail(rule.where, "bucket: starts: the names of collectives that start together");
     choices.buckets.push_back(std::move(rule));

@@ -122,7 +122,8 @@ FailureOr<Home> StageHomes::join(Operation *op, ArrayRef<Home> operands) {
       common &= operand.stages;
     }
   if (common == 0)
-    return op->emitError("reads what no stage of the pipeline has together, and is no sum; cut the model elsewhere");
+    return op->emitError(
+        "reads values that no single stage of the pipeline has, and is not a sum; cut the model elsewhere");
   home.stages = common;
   home.partial = false;
   return home;

@@ -119,7 +119,7 @@ private:
       if (found == made.end() || found->second.type != use.type)
         return func::FuncOp(use.function).emitError("K5: takes the ")
                << stringifyPortKind(kind) << " " << name << ", which stage " << maker->first
-               << (found == made.end() ? " does not hand on" : " hands on as another type");
+               << (found == made.end() ? " does not pass on" : " passes on with another type");
       needed.emplace(wanted, use);
     }
     for (const auto &[key, use] : made)

@@ -145,8 +145,8 @@ struct ExplicitCopies : dtc::impl::ExplicitCopiesBase<ExplicitCopies> {
       if (!layouts.layoutOf(operand.get()).isDense())
         operand.set(copyBefore(op, operand.get()));
     if (failed(op.getLibraryCall(layouts.layoutsOf(op), mesh)))
-      return op.emitError("no library kernel serves '")
-             << op->getName() << "' on these dimensions' order; transpose an operand in the model";
+      return op.emitError("no library kernel supports '")
+             << op->getName() << "' with dimensions in this order; transpose an operand in the model";
     return success();
   }
 };

@@ -47,7 +47,7 @@ private:
     for (Operation &op : function.front().without_terminator())
       if (auto library = dyn_cast<LibraryOpInterface>(op);
           library && failed(library.getLibraryCall(layouts.layoutsOf(&op), mesh)))
-        return op.emitOpError("H3: cannot be called on tensors that lie so; run dt-explicit-copies");
+        return op.emitOpError("H3: cannot be called on tensors with these layouts; run dt-explicit-copies");
     return success();
   }
 };

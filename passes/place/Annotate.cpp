@@ -167,7 +167,7 @@ private:
       constexpr int64_t percent = 100;
       getOperation().emitWarning("dimension '")
           << dims[dim] << "' of size " << size << " is split over " << shards << " ranks: " << idle << " of them ("
-          << percent * idle / shards << " %) hold no part of it and are idle where it is computed with";
+          << percent * idle / shards << " %) hold no part of it and are idle wherever it is used";
     }
   }
 

@@ -97,7 +97,7 @@ static LogicalResult addHybrid(Annotations &annotations, StringRef shards, MeshA
 std::string dtc::adviceOnAxis(StringRef axis) {
   return llvm::StringSwitch<std::string>(axis)
       .Cases({"pipe", "pipeline"}, "the axis of a pipeline is called 'pp'. Rename the axis")
-      .Cases({"ep", "expert", "experts"}, "expert parallelism is not there yet. Leave the axis out")
+      .Cases({"ep", "expert", "experts"}, "expert parallelism is not supported yet. Leave the axis out")
       .Case(contextAxis, "the preset 'cp' splits the sequence over it; add it to the strategy, as in megatron+cp")
       .Cases({"context", "sequence", "seq", "sp"},
              "the preset 'cp' splits the sequence over an axis called 'cp'. Rename the axis and add the preset")

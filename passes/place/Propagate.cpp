@@ -229,8 +229,8 @@ private:
     if (!remarked.insert({node.op->getName().getAsOpaquePointer(), atom}).second)
       return;
     node.op->emitRemark() << "axis " << axes.name(bit)
-                          << " is wanted along two dimensions; the earlier one keeps it (told once for each kind of "
-                             "operation in a function)";
+                          << " is wanted along two dimensions; the earlier one keeps it (reported once for each kind "
+                             "of operation in a function)";
   }
 
   void extend(ValueState &state, const Placement &wanted) {

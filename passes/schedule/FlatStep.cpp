@@ -35,7 +35,7 @@ std::string findOrderProblem(const FlatFunction &function, const FlatOrder &orde
     for (int before : commands[number].after)
       if (!isDone[before])
         return "list '" + function.name + "': " + commands[number].fullName() + " cannot come before " +
-               behindViews(function, before, isDone).fullName() + ", which it needs done";
+               behindViews(function, before, isDone).fullName() + ", which must be done first";
     isDone[number] = true;
   }
   if (order.size() != commands.size())

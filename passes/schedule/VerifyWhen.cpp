@@ -136,7 +136,7 @@ private:
     bool isOfHost = arena.isOfHost(life.begin);
     if (life.begin % arena.alignment() != 0 || life.end > arena.bytes() + (isOfHost ? arena.hostBytes() : 0))
       return report(life) << "M3: " << describe(life) << " lies in [" << life.begin << ", " << life.end
-                          << "), which is no place at a multiple of " << arena.alignment() << " in the arena of "
+                          << "), which is not a place at a multiple of " << arena.alignment() << " in the arena of "
                           << arena.bytes() << " bytes";
     bool hasPlaces = !life.port || !life.port.isOfMicroBatch();
     for (const dtc::PlacedSpace &space : arena.spaces()) {
@@ -237,7 +237,7 @@ private:
       if (!dtc::mustBeAligned(op, i))
         continue;
       else if (uint64_t address = arena.addressOf(function, operand); address % kernelAlignment != 0)
-        return op->emitError("M7: operand ") << i << " lies at " << address << ", which is no multiple of the "
+        return op->emitError("M7: operand ") << i << " lies at " << address << ", which is not a multiple of the "
                                              << kernelAlignment << " bytes that the target's kernels expect";
     return success();
   }
@@ -250,7 +250,7 @@ private:
       const dtc::Place &place = layouts.placeOf(result.get());
       if (!place.isWhole() || arena.offsetOf(place.root) != wanted)
         return function.emitError("M6: result ") << i << " (" << resultPort(function, i).describe()
-                                                 << ") is not computed at " << wanted << ", where it is to lie";
+                                                 << ") is not computed at " << wanted << ", where it must be stored";
     }
     return success();
   }

@@ -90,7 +90,7 @@ class BadModels(DriverTest):
         self.assertIn("(did you mean 'dp'?)", message)
         message = self.compile_refused("--mesh", "dp=2,ep=2")
         self.assertIn("axis 'ep' of the mesh splits nothing", message)
-        self.assertIn("; expert parallelism is not there yet. Leave the axis out", message)
+        self.assertIn("; expert parallelism is not supported yet. Leave the axis out", message)
         self.assertNotIn("did you mean", message)
 
     # gpt-small has 4 heads. Its vocabulary and hidden units are work for all; heads alone are not.
@@ -98,7 +98,7 @@ class BadModels(DriverTest):
         output = self.dtc("compile", SOURCE / "examples/gpt-small", "--mesh", "tp=16", "--compile-to", "where", "-o",
                           self.directory / "where")
         self.assertEqual(output, "dtc: warning: dimension 'heads' of size 4 is split over 16 ranks: 12 of them (75 %) hold no "
-                         "part of it and are idle where it is computed with\n")
+                         "part of it and are idle wherever it is used\n")
         strategy = self.directory / "strategy.toml"
         strategy.write_text('[parameters]\n"*attn*" = { heads = ["tp"] }\n')
         self.assertEqual(self.dtc("compile", SOURCE / "examples/gpt-small", "--mesh", "tp=4", "--strategy", strategy,

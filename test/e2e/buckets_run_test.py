@@ -128,7 +128,8 @@ class Chosen(Buckets, DriverTest):
         self.assertRegex(said, r"77 all_reduce over dp  .* in 3 starts")
         said = self.dtc("explain", self.build("auto", "--mesh", "dp=2", "--strategy", "ddp", layers=6))
         self.assertRegex(said, r"\d layers together: the starts' latency is [\d.]+ us a list instead of [\d.]+ [mu]s, and "
-                               r"the last bucket, [\d.]+ KB which nothing hides, moves for [\d.]+ us, by links of which 5 us")
+                               r"the last bucket, [\d.]+ KB which nothing hides, moves for [\d.]+ us, "
+                               r"by links assumed to have 5 us")
 
     def test_a_cluster_decides_what_is_small(self):
         layout = ["--mesh", "dp=8", "--strategy", "ddp", "--cluster", SOURCE / "examples/clusters/h100x8.textproto"]
@@ -166,7 +167,7 @@ class Refused(Buckets, DriverTest):
 
     def test_more_than_all_gradients(self):
         self.assertRegex(self.refusal("25MB"), "bucket_bytes 25MB is more than all gradients that a list reduces, "
-                                               r"[\d.]+ KB: .* Write fewer, or \"auto\"")
+                                               r"[\d.]+ KB: .* Write fewer bytes, or \"auto\"")
 
 
 if __name__ == "__main__":

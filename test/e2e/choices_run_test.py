@@ -269,7 +269,7 @@ class Refused(ChoicesTest):
 
     def test_an_order_that_breaks_a_dependency_names_the_two(self):
         self.assertIn("order: list 'micro_last': 'update wait all_reduce h.*.mlp.c_fc.weight' of h.0 cannot come before "
-                      "'update all_reduce h.*.mlp.c_fc.weight' of h.0, which it needs done",
+                      "'update all_reduce h.*.mlp.c_fc.weight' of h.0, which must be done first",
                       self.refusal(LATER.replace("weight_gradient contract contract_backward h.*.attn.c_attn",
                                                  "update wait all_reduce h.*.mlp.c_fc.weight")))
 

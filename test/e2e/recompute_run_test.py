@@ -83,7 +83,7 @@ class Offloaded(RecomputeTest):
         self.assertIn("all agree", self.dtc("verify", mixed, "--no-code"))
 
     def test_a_pipeline_has_none(self):
-        self.assertIn("recompute: offload cannot be had in a pipeline of 2 stages",
+        self.assertIn("recompute: offload is not supported in a pipeline of 2 stages",
                       self.dtc("compile", self.model(), "--mesh", "pp=2", *self.words(recompute="offload", accumulation=4),
                                "-o", self.directory / "program", code=3))
 

@@ -14,9 +14,8 @@ FailureOr<GatherPlan> GatherPlan::of(func::FuncOp function, ArrayRef<std::string
   GatherPlan plan;
   for (const std::string &rule : rules)
     if (!plan.rules.read(rule, parseGatherRuns))
-      return function.emitError("'") << rule
-                                     << "' is not PATTERN=HOW, where HOW is shared or again, or such as 8 again, 4 "
-                                        "shared";
+      return function.emitError("'")
+             << rule << "' is not PATTERN=HOW, where HOW is shared or again, or counts such as 8 again, 4 shared";
   for (const auto &[list, layers] : layersOf(function))
     for (auto [number, layer] : llvm::enumerate(layers))
       plan.places[layer.first] = {static_cast<int64_t>(number), static_cast<int64_t>(layers.size())};

@@ -175,9 +175,9 @@ struct OffloadLayers : dtc::impl::OffloadLayersBase<OffloadLayers> {
       return success();
     auto mesh = getOperation()->getAttrOfType<MeshAttr>(module_attr::mesh);
     if (int64_t stages = mesh ? mesh.getAxisSize(pipelineAxis) : 1; stages > 1)
-      return function.emitError("recompute: offload cannot be had in a pipeline of ")
+      return function.emitError("recompute: offload is not supported in a pipeline of ")
              << stages
-             << " stages, where micro-batches under way would share the host's memory; say selective or full, "
+             << " stages, where micro-batches in flight would share the host's memory; use selective or full, "
              << "or leave out the axis '" << pipelineAxis << "'";
     Fetches fetches(offloaded);
     for (Value value : offloaded.values())

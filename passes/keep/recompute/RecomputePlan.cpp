@@ -70,7 +70,7 @@ FailureOr<RecomputePlan> RecomputePlan::of(func::FuncOp function, ArrayRef<std::
       parsed.push_back(std::move(*each));
     else
       return function.emitError("'") << rule << "' is not PATTERN=HOW, where HOW is " << abi::recomputeNames
-                                     << ", or such as 5 full, 7 cheap";
+                                     << ", or counts such as 5 full, 7 cheap";
   auto runsOf = [&](StringRef name) {
     for (const ParsedRule &rule : llvm::reverse(parsed))
       if (rule.pattern.match(name))

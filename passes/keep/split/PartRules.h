@@ -17,7 +17,7 @@ public:
     PartRules result;
     for (const std::string &rule : rules)
       if (!result.rules.read(rule, parse))
-        return op->emitError("'") << rule << "' is not PATTERN=PARTS, with a number of parts from 1 on";
+        return op->emitError("'") << rule << "' is not PATTERN=PARTS, where PARTS is a number, 1 or more";
     return result;
   }
 

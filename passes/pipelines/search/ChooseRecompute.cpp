@@ -157,11 +157,11 @@ FailureOr<ChosenRecompute> Search::refuse() {
   FailureOr<const RecomputeTrial *> trial = least();
   if (failed(trial))
     return failure();
-  return planner.emitError()
-         << "a rank needs at least " << (*trial)->most() << " bytes, with " << describe((*trial)->treatment) << ", "
-         << (*trial)->most() - limit << " more than the limit of " << limit
-         << "; more accumulation makes micro-batches smaller, and more ranks hold less each: of the layers with tp, "
-            "of parameters and optimizer state with zero3";
+  return planner.emitError() << "a rank needs at least " << (*trial)->most() << " bytes, with "
+                             << describe((*trial)->treatment) << ", " << (*trial)->most() - limit
+                             << " more than the limit of " << limit
+                             << "; more accumulation makes micro-batches smaller, and with more ranks each holds less: "
+                                "of the layers with tp, of parameters and optimizer state with zero3";
 }
 
 FailureOr<ChosenRecompute> Search::run() {

@@ -19,7 +19,7 @@ namespace dtc {
 
 StartCosts assumedCosts() {
   StartCosts costs;
-  costs.links = "links of which 5 us and 25 GB/s are assumed, as no cluster was named";
+  costs.links = "links assumed to have 5 us and 25 GB/s, as no cluster was named";
   costs.mostBytes = 1e6;
   costs.of = [](const FlatMove &move, double payload) {
     constexpr double latency = 5e-6, bandwidth = 25e9;
@@ -98,7 +98,7 @@ public:
     if (size.kind == abi::BucketSize::Kind::Bytes && largest > 0 && static_cast<double>(size.bytes) > largest)
       chosen.problem = "bucket_bytes " + abi::textOf(size) + " is more than all gradients that a list reduces, " +
                        bytesText(largest) +
-                       ": nothing would be reduced before the last of them is there. Write fewer, or \"auto\"";
+                       ": nothing would be reduced until the last of them is ready. Write fewer bytes, or \"auto\"";
     else
       for (auto &[key, family] : families)
         size.kind == abi::BucketSize::Kind::Bytes ? chooseBytes(family) : chooseByCosts(family);

@@ -70,7 +70,7 @@ void CommandEmitter::emitAwait(AwaitOp op) {
 LogicalResult CommandEmitter::emitHostCopy(HostCopyOpInterface op) {
   Value from = op->getOperand(0), to = op->getResult(0);
   if (!isa<FutureType>(to.getType()))
-    return op.emitError("is not started beside others; run dt-split-offloads");
+    return op.emitError("is not split into a start and a wait; run dt-split-offloads");
   abi::Command &command = addCommand(op);
   abi::Copy &out = *command.mutable_copy();
   out.set_type(elementTypeOf(from.getType()).type);

@@ -24,7 +24,7 @@ dt.formula @of_vectors(%x: tensor<8xf32>) -> tensor<8xf32> {
 // -----
 
 dt.formula @sums(%x: tensor<f32>) -> tensor<f32> {
-  // expected-error@+1 {{is neither elementwise nor a constant, so that it cannot stand in a formula (C5)}}
+  // expected-error@+1 {{is neither elementwise nor a constant, so it cannot be part of a formula (C5)}}
   %y = dt.reduce sum %x over [] : tensor<f32> -> tensor<f32>
   dt.yield %y : tensor<f32>
 }

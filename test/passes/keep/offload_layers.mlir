@@ -48,7 +48,7 @@ func.func @gathered(%x: tensor<8x8xf32> {dt.port = #dt.port<input "x">}, %w: ten
 // -----
 
 module attributes {dt.mesh = #dt.mesh<"pp" = 2>} {
-// expected-error @below {{recompute: offload cannot be had in a pipeline of 2 stages}}
+// expected-error @below {{recompute: offload is not supported in a pipeline of 2 stages}}
 func.func @stages(%x: tensor<8x8xf32> {dt.port = #dt.port<input "x">}, %w: tensor<8x8xf32> {dt.port = #dt.port<parameter "w">}) -> tensor<8x8xf32> {
   %a = dt.contract "ab,bc->ac" %x, %w {dt.layer = #dt.layer<"h"[0]>} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
   %b = dt.contract "ab,bc->ac" %a, %w {dt.layer = #dt.layer<"h"[1]>} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>

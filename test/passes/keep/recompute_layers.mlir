@@ -9,7 +9,7 @@
 // RUN: dtc-opt %s --dt-recompute-layers='rules="h.*=regather"' --split-input-file | FileCheck %s --check-prefix=REGATHER
 // RUN: not dtc-opt %s --dt-recompute-layers='rules="h.*=all"' --split-input-file 2>&1 | FileCheck %s --check-prefix=REFUSED
 
-// REFUSED: error: 'h.*=all' is not PATTERN=HOW, where HOW is none, cheap, regather, selective, full, every:K, offload or keep VALUE + VALUE, or such as 5 full, 7 cheap
+// REFUSED: error: 'h.*=all' is not PATTERN=HOW, where HOW is none, cheap, regather, selective, full, every:K, offload or keep VALUE + VALUE, or counts such as 5 full, 7 cheap
 
 module attributes {dt.mesh = #dt.mesh<"dp" = 1>} {
 

@@ -6,7 +6,7 @@
 // RUN: dtc-opt %s --dt-share-gathers=ahead=1 --cse --canonicalize | FileCheck %s --check-prefixes=CHECK,ONE
 // RUN: not dtc-opt %s --dt-share-gathers='gathers="h.*=often"' 2>&1 | FileCheck %s --check-prefix=REFUSED
 
-// REFUSED: error: 'h.*=often' is not PATTERN=HOW, where HOW is shared or again, or such as 8 again, 4 shared
+// REFUSED: error: 'h.*=often' is not PATTERN=HOW, where HOW is shared or again, or counts such as 8 again, 4 shared
 
 module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 2>} {
 

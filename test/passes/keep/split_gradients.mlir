@@ -2,7 +2,7 @@
 // RUN: dtc-opt %s --dt-split-gradients=rules=v=2 | FileCheck %s --check-prefix=OTHER
 // RUN: sh -c 'dtc-opt %s --dt-split-gradients=rules=w=two; test $? = 1' 2>&1 | FileCheck %s --check-prefix=REFUSED
 
-// REFUSED: error: 'w=two' is not PATTERN=PARTS, with a number of parts from 1 on
+// REFUSED: error: 'w=two' is not PATTERN=PARTS, where PARTS is a number, 1 or more
 // OTHER-NOT: dt.slice
 
 module attributes {dt.mesh = #dt.mesh<"dp" = 2>} {

@@ -3,7 +3,7 @@
 // RUN: sh -c 'dtc-opt %s --split-input-file "--dt-split-products=rules=h.*=2,*=1"' | FileCheck %s --check-prefix=OTHER
 // RUN: sh -c 'dtc-opt %s --split-input-file --dt-split-products=rules=h.*=0; test $? = 1' 2>&1 | FileCheck %s --check-prefix=REFUSED
 
-// REFUSED: error: 'h.*=0' is not PATTERN=PARTS, with a number of parts from 1 on
+// REFUSED: error: 'h.*=0' is not PATTERN=PARTS, where PARTS is a number, 1 or more
 // OTHER-NOT: dt.part
 
 module attributes {dt.mesh = #dt.mesh<"tp" = 2>} {

@@ -52,7 +52,7 @@ func.func @b(%s: tensor<4xf32> {dt.port = #dt.port<stash "s">})
 // -----
 
 module attributes {dt.stages = [[], []]} {
-// expected-error @below {{K5: takes the stash s, which stage 0 does not hand on}}
+// expected-error @below {{K5: takes the stash s, which stage 0 does not pass on}}
 func.func @b(%s: tensor<8xf32> {dt.port = #dt.port<stash "s">})
     attributes {dt.duty = #dt.duty<backward, stage = 0, timetable = "step", for = last>} { return }
 func.func @f(%x: tensor<8xf32>) -> (tensor<8xf32> {dt.port = #dt.port<stash "s">})
@@ -68,7 +68,7 @@ func.func @f(%x: tensor<8xf32>) -> (tensor<8xf32> {dt.port = #dt.port<sent "y">}
     attributes {dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = last>} {
   return %x : tensor<8xf32>
 }
-// expected-error @below {{K5: takes the received y, which stage 0 hands on as another type}}
+// expected-error @below {{K5: takes the received y, which stage 0 passes on with another type}}
 func.func @g(%y: tensor<4xf32> {dt.port = #dt.port<received "y">})
     attributes {dt.duty = #dt.duty<forward, stage = 1, timetable = "step", for = last>} { return }
 }
@@ -76,7 +76,7 @@ func.func @g(%y: tensor<4xf32> {dt.port = #dt.port<received "y">})
 // -----
 
 module attributes {dt.stages = [[], []]} {
-// expected-error @below {{K5: takes the received_gradient d, which stage 1 does not hand on}}
+// expected-error @below {{K5: takes the received_gradient d, which stage 1 does not pass on}}
 func.func @g(%d: tensor<4xf32> {dt.port = #dt.port<received_gradient "d">})
     attributes {dt.duty = #dt.duty<backward, stage = 0, timetable = "step", for = last>} { return }
 }

@@ -147,26 +147,28 @@ TEST(ChoicesTest, WhatCannotBeIsNamedWithItsPlace) {
               HasSubstr("c.toml:1: timetable: there is no 'pipedream'; there are naive, gpipe, 1f1b"));
   EXPECT_THAT(problemOf("layers = [2, 0]"), HasSubstr("c.toml:1: layers: how many layers each stage has"));
   EXPECT_THAT(problemOf("layers = 2"), HasSubstr("layers = [9, 3]"));
-  EXPECT_THAT(problemOf("gather_ahead = -1"), HasSubstr("c.toml:1: gather_ahead: a whole number"));
+  EXPECT_THAT(problemOf("gather_ahead = -1"), HasSubstr("c.toml:1: gather_ahead: must be a whole number"));
   EXPECT_THAT(problemOf("bucket_bytes = 0"), HasSubstr("c.toml:1: bucket_bytes: '0' is no size"));
-  EXPECT_THAT(problemOf("bucket_bytes = \"large\""), HasSubstr("'large' is no size; write a number of bytes above 0"));
+  EXPECT_THAT(problemOf("bucket_bytes = \"large\""),
+              HasSubstr("'large' is not a size; write a number of bytes above 0"));
   EXPECT_THAT(problemOf("[[bucket]]\nstarts = []"), HasSubstr("c.toml:1: bucket: starts: the names"));
-  EXPECT_THAT(problemOf("[[bucket]]\nstarts = [\"x\"]\nlayers = 0"), HasSubstr("bucket: layers: of how many"));
+  EXPECT_THAT(problemOf("[[bucket]]\nstarts = [\"x\"]\nlayers = 0"), HasSubstr("bucket: layers: must be a number"));
   EXPECT_THAT(problemOf("[[bucket]]\nstart = [\"x\"]"),
               HasSubstr("c.toml:2: bucket: unknown key 'start'; did you mean 'starts'?"));
   EXPECT_THAT(problemOf("bucket = 3"), HasSubstr("c.toml:1: bucket: tables"));
   EXPECT_THAT(problemOf("recompute = \"all\""),
               HasSubstr("c.toml:1: recompute: '*' can be none, cheap, regather, selective, full, every:K, offload or "
-                        "keep VALUE + VALUE, or such as \"5 full, 7 cheap\", not 'all'"));
+                        "keep VALUE + VALUE, or counts such as \"5 full, 7 cheap\", not 'all'"));
   for (const char *how : {"every:0", "every:", "every:2x", "full, 2 cheap", "0 full", "5", "", "2 full,"})
     EXPECT_THAT(problemOf(std::string("[recompute]\n\"h.*\" = \"") + how + "\""),
                 HasSubstr("c.toml:2: recompute: 'h.*' can be"))
         << how;
   for (const char *how : {"often", "1 often", "shared, 2 again", "0 shared", "5", "", "2 shared,"})
-    EXPECT_THAT(problemOf(std::string("[gathers]\nw = \"") + how + "\""),
-                HasSubstr("c.toml:2: gathers: 'w' can be \"shared\" or \"again\", or such as \"8 again, 4 shared\", "
-                          "not '" +
-                          std::string(how) + "'"))
+    EXPECT_THAT(
+        problemOf(std::string("[gathers]\nw = \"") + how + "\""),
+        HasSubstr(
+            "c.toml:2: gathers: 'w' can be \"shared\" or \"again\", or counts such as \"8 again, 4 shared\", not '" +
+            std::string(how) + "'"))
         << how;
   EXPECT_THAT(problemOf("[gathers]\n\"[\" = \"again\""), HasSubstr("c.toml:2: '['"));
   EXPECT_THAT(problemOf("[rows]\nw = \"shared\""),
@@ -175,7 +177,7 @@ TEST(ChoicesTest, WhatCannotBeIsNamedWithItsPlace) {
               HasSubstr("c.toml:1: rows: a table such as \"wte.weight\" = \"gathered\""));
   for (const char *parts : {"0", "-2", "1.5", "\"2\""})
     EXPECT_THAT(problemOf(std::string("[split]\n\"h.*\" = ") + parts),
-                HasSubstr("c.toml:2: split: 'h.*' can be a number of parts, from 1 on"));
+                HasSubstr("c.toml:2: split: 'h.*' must be a number of parts, 1 or more"));
   EXPECT_THAT(problemOf("split = 2"), HasSubstr("c.toml:1: split: a table such as \"h.*\" = 2"));
   EXPECT_THAT(problemOf("[[order]]\nmove = \"x\""), HasSubstr("c.toml:1: order: say which command to 'move'"));
   EXPECT_THAT(problemOf("[[order]]\nmove = \"x\"\nbefore = \"y\"\nafter = \"z\""),

@@ -80,7 +80,7 @@ TEST(OrderTest, WhatGoesToOneAnchorKeepsItsOrder) {
   EXPECT_EQ(commands.apply({behind("r", "b", 5), before("r", "update"), before("r", "update")}), last);
   EXPECT_THAT(commands.apply({behind("r", "update")}), ElementsAre("b@2", "b@1", "b@0", "update", "r@2", "r@1", "r@0"));
   EXPECT_THAT(commands.problem,
-              HasSubstr("list 'micro': 'update' cannot come before 'r' of h.2, which it needs done"));
+              HasSubstr("list 'micro': 'update' cannot come before 'r' of h.2, which must be done first"));
 }
 
 TEST(OrderTest, OutsideTheLayersAnAnchorIsCountedFromTheEnds) {
@@ -107,7 +107,7 @@ TEST(OrderTest, ViewsGoWhereTheyAreRead) {
   EXPECT_EQ(commands.problem, "");
   EXPECT_THAT(commands.apply({behind("x", "z")}), ElementsAre("reads", "z", "x", ""));
   // Who reads a view is told of what it shows.
-  EXPECT_EQ(commands.problem, "list 'micro': 'reads' cannot come before 'x', which it needs done");
+  EXPECT_EQ(commands.problem, "list 'micro': 'reads' cannot come before 'x', which must be done first");
 }
 
 TEST(OrderTest, NamesThatThereAreNot) {

@@ -371,8 +371,9 @@ TEST(PlannerTest, AnOrderThatBreaksADependencyNamesTheTwo) {
   for (bool byTheIr : {false, true}) {
     Errors errors(compilation.context);
     EXPECT_TRUE(byTheIr ? failed(planner->compile(choices, false)) : failed(planner->plan(choices)));
-    EXPECT_THAT(errors.text, HasSubstr("list 'micro_last': 'update wait all_reduce h.*.mlp.c_fc.weight' of h.0 cannot "
-                                       "come before 'update all_reduce h.*.mlp.c_fc.weight' of h.0, which it needs"));
+    EXPECT_THAT(errors.text,
+                HasSubstr("list 'micro_last': 'update wait all_reduce h.*.mlp.c_fc.weight' of h.0 cannot "
+                          "come before 'update all_reduce h.*.mlp.c_fc.weight' of h.0, which must be done first"));
   }
   EXPECT_FALSE((*compilation.model.module)->hasAttr(dt::module_attr::broken));
 }

@@ -6,8 +6,8 @@
 // RUN: not dtc-opt %s --dt-bucket-collectives="rules='bucket = [{starts = [\"update all_reduce h.*.v\"]}]'" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // RUN: not dtc-opt %s --dt-bucket-collectives="rules='bucket = [{starts = [\"forward all_reduce h.*.x\"]}]'" 2>&1 | FileCheck %s --check-prefix=ALONE
 
-// LARGE: bucket_bytes 1KB is more than all gradients that a list reduces, 120 bytes: nothing would be reduced before the last of them is there. Write fewer, or "auto"
-// ZERO: rules:1: bucket_bytes: '0' is no size; write a number of bytes above 0, as in "25MB", "auto" or "none"
+// LARGE: bucket_bytes 1KB is more than all gradients that a list reduces, 120 bytes: nothing would be reduced until the last of them is ready. Write fewer bytes, or "auto"
+// ZERO: rules:1: bucket_bytes: '0' is not a size; write a number of bytes above 0, as in "25MB", "auto" or "none"
 // UNKNOWN: rules:1: bucket: no collective is called 'update all_reduce h.*.v'; did you mean 'update all_reduce h.*.b'?
 // ALONE: rules:1: bucket: 'forward all_reduce h.*.x' neither reduces a gradient nor gathers a parameter, or other stages take part: it starts by itself
 

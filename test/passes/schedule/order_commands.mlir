@@ -4,9 +4,9 @@
 // RUN: not dtc-opt %s --dt-order-commands="rules='order = [{move = \"neg\", after = \"add\"}]'" 2>&1 | FileCheck %s --check-prefix=OVERWRITTEN
 // RUN: not dtc-opt %s --dt-order-commands="rules='ordre = 1'" 2>&1 | FileCheck %s --check-prefix=KEY
 
-// BROKEN: order: list 'micro': 'wait all_reduce h.*.w' of h.0 cannot come before 'all_reduce h.*.w' of h.0, which it needs done
+// BROKEN: order: list 'micro': 'wait all_reduce h.*.w' of h.0 cannot come before 'all_reduce h.*.w' of h.0, which must be done first
 // UNKNOWN: rules:1: no command is called 'all_reduce h.*.v'; did you mean 'all_reduce h.*.w'?
-// OVERWRITTEN: order: list 'micro': 'add' cannot come before 'neg', which it needs done
+// OVERWRITTEN: order: list 'micro': 'add' cannot come before 'neg', which must be done first
 // KEY: rules:1: unknown key 'ordre'; did you mean 'order'?
 
 module attributes {dt.mesh = #dt.mesh<"dp" = 2>} {

@@ -52,7 +52,7 @@ func.func @g(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
 module attributes {dt.arena = {bytes = 128 : i64, shared = 128 : i64}} {
 func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
     attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64>, values = array<i64: 96>}} {
-  // expected-error @below {{M3: the result of 'dt.copy' (tensor<16xf32>) lies in [96, 160), which is no place at a multiple of 64 in the arena of 128 bytes}}
+  // expected-error @below {{M3: the result of 'dt.copy' (tensor<16xf32>) lies in [96, 160), which is not a place at a multiple of 64 in the arena of 128 bytes}}
   %c = dt.copy %p : tensor<16xf32>
   return
 }
@@ -164,7 +164,7 @@ func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
 // -----
 
 module attributes {dt.arena = {bytes = 192 : i64, shared = 192 : i64}} {
-// expected-error @below {{M6: result 0 (output y) is not computed at 128, where it is to lie}}
+// expected-error @below {{M6: result 0 (output y) is not computed at 128, where it must be stored}}
 func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
     -> (tensor<16xf32> {dt.port = #dt.port<output "y">})
     attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64: 128>, values = array<i64: 64>}} {
@@ -179,7 +179,7 @@ func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
 module attributes {dt.target = "cuda:sm_90", dt.arena = {bytes = 512 : i64, shared = 512 : i64}} {
 func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
     attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64>, values = array<i64: 64>}} {
-  // expected-error @below {{M3: the result of 'dt.copy' (tensor<16xf32>) lies in [64, 128), which is no place at a multiple of 256 in the arena of 512 bytes}}
+  // expected-error @below {{M3: the result of 'dt.copy' (tensor<16xf32>) lies in [64, 128), which is not a place at a multiple of 256 in the arena of 512 bytes}}
   %c = dt.copy %p : tensor<16xf32>
   return
 }
@@ -198,7 +198,7 @@ func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
   %s = dt.slice %p at [4] : tensor<16xf32> -> tensor<4xf32>
   %t = dt.slice %p at [3] : tensor<16xf32> -> tensor<4xf32>
   %a = dt.launch @k(%s) : (tensor<4xf32>) -> tensor<4xf32>
-  // expected-error @below {{M7: operand 0 lies at 12, which is no multiple of the 16 bytes that the target's kernels expect}}
+  // expected-error @below {{M7: operand 0 lies at 12, which is not a multiple of the 16 bytes that the target's kernels expect}}
   %b = dt.launch @k(%t) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
