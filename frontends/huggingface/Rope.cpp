@@ -124,7 +124,7 @@ Rope dtc::huggingface::readRope(Config &config, int64_t positions, const RopeKey
   double theta = config.number(keys.theta);
   std::optional<Config> older = config.nested("rope_scaling"), newer = config.nested("rope_parameters");
   if (older && newer)
-    config.fail("rope_parameters", "stands beside rope_scaling, which says the same; leave one");
+    config.fail("rope_parameters", "is given together with rope_scaling, which means the same; keep only one");
   std::optional<Config> &entries = older ? older : newer;
   if (!entries)
     return Rope::plain(theta, share);

@@ -15,7 +15,7 @@ inline int64_t sizeOf(const Manifest &manifest, std::string_view name) {
   for (const Symbol &symbol : manifest.symbols())
     if (symbol.name() == name)
       return symbol.size();
-  throw Error(ExitCode::BadInput, "damaged program: it does not tell the size '" + std::string(name) + "'");
+  throw Error(ExitCode::BadInput, "damaged program: it does not give the size '" + std::string(name) + "'");
 }
 
 } // namespace dtc::abi

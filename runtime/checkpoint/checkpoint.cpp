@@ -86,8 +86,8 @@ static void requireSameState(Communicator &communicator, const TrainerState &tra
   if (rank == 0)
     return;
   std::vector<std::string> said = exchangeText(communicator, fmt::format("step {} of '{}'", trainer.step, directory));
-  refuseTogether(communicator, fmt::format("rank {} would go on after {}, rank 0 after {}, and these are not the same "
-                                           "run's; give all hosts the same checkpoint",
+  refuseTogether(communicator, fmt::format("rank {} would continue after {}, rank 0 after {}, and these are not from "
+                                           "the same run; give all hosts the same checkpoint",
                                            rank, said[rank], said[0]));
 }
 

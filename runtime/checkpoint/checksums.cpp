@@ -70,7 +70,7 @@ std::vector<ChecksumEntry> parseChecksums(std::string_view text, const std::stri
     std::optional<ChecksumEntry> entry =
         end == std::string_view::npos ? std::nullopt : parseLine(text.substr(begin, end - begin));
     if (!entry)
-      refuse(fmt::format("is no list of checksums from byte {} on", begin));
+      refuse(fmt::format("is not a list of checksums from byte {} on", begin));
     entries.push_back(*entry);
     begin = end + 1;
   }

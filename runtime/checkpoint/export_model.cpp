@@ -172,7 +172,7 @@ ExportReport exportModel(const ExportOptions &options) {
   if (fs::exists(fs::symlink_status(to, problem)))
     throw Error(
         ExitCode::BadInput,
-        fmt::format("'{}' is there already; choose another name for what is exported, or remove it", options.to));
+        fmt::format("'{}' already exists; choose another name for the exported model, or remove it", options.to));
   fs::path unfinished = fmt::format("{}.{}.tmp", to.string(), getpid());
   createDirectories(to.parent_path());
   createDirectory(unfinished);

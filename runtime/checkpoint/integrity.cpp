@@ -154,8 +154,8 @@ std::string chooseCheckpoint(Communicator &communicator, const std::string &path
       bool last = turn + 1 == count;
       if (last && !message.empty())
         message += fmt::format("; {}, or load it as it is with --no-verify-checkpoint",
-                               given ? "give the folder that it lies in to go on from the newest one that is whole"
-                                     : "no other one is whole");
+                               given ? "give the folder that holds it to go on from the newest intact one"
+                                     : "no other one is intact");
       if (last)
         throw Error(ExitCode::BadInput, message);
       if (!message.empty())

@@ -94,7 +94,7 @@ Json readJsonObject(const std::string &path) {
   };
   Json json = Json::parse(text, limitDepth, /*allow_exceptions=*/false);
   if (!json.is_object())
-    throw Error(ExitCode::BadInput, fmt::format("'{}' is no JSON object", path));
+    throw Error(ExitCode::BadInput, fmt::format("'{}' is not a JSON object", path));
   return json;
 }
 
@@ -111,7 +111,7 @@ static LossScale readLossScale(const std::string &path, const Json &json) {
   constexpr int64_t most = 1'000'000'000'000;
   if (!isWhole || !(scale.value >= LossScale::Floor / 2 && scale.value <= 2 * LossScale::Most) || scale.goodSteps < 0 ||
       scale.goodSteps > most || scale.skipped < 0 || scale.skipped > most)
-    refuse(path, "its 'loss_scale' is no 'value' with counts of 'good_steps' and 'skipped_steps'");
+    refuse(path, "its 'loss_scale' is not a 'value' with counts of 'good_steps' and 'skipped_steps'");
   return scale;
 }
 
@@ -160,7 +160,7 @@ TrainerState readTrainerState(const std::string &path) {
     trainer.lossScale = readLossScale(path, json["loss_scale"]);
   const Json &settings = member("settings");
   if (!settings.is_object())
-    refuse(path, "its 'settings' are no object");
+    refuse(path, "its 'settings' are not an object");
   for (const auto &[name, value] : settings.items()) {
     if (value.is_structured())
       refuse(path, fmt::format("its setting '{}' is {}", name, shown(value)));

@@ -241,7 +241,7 @@ std::vector<MeasuredMove> readMoves(const std::string &text) {
       moves.push_back({move.at(0), move.at(1), move.at(2), move.at(3), move.at(4)});
     return moves;
   } catch (const nlohmann::json::exception &) {
-    throw Error("what the ranks measured of their links cannot be read: were dtc's files of several versions mixed?");
+    throw Error("the ranks' measurements of their links cannot be read: were files of different dtc versions mixed?");
   }
 }
 

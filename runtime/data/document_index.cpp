@@ -74,7 +74,7 @@ void DocumentIndex::readHeader() {
   constexpr size_t OfSequence = sizeof(int32_t) + sizeof(int64_t);
   size_t rest = size - HeaderBytes;
   if (sequenceCount > rest / OfSequence || boundaryCount > (rest - sequenceCount * OfSequence) / sizeof(int64_t))
-    refuse(fmt::format("its header tells {} sequences and {} document boundaries, which do not fit its {} bytes; is it "
+    refuse(fmt::format("its header gives {} sequences and {} document boundaries, which do not fit its {} bytes; is it "
                        "truncated?",
                        sequenceCount, boundaryCount, size));
   if (boundaryCount == 0)
@@ -100,7 +100,7 @@ void DocumentIndex::checkDocuments() const {
   if (sequences != 0)
     checkSequence(sequences - 1);
   if (size_t begin = byteOf(0); begin != 0)
-    refuse(fmt::format("no sequence has the first {} bytes of the tokens beside", begin));
+    refuse(fmt::format("no sequence covers the first {} bytes of the token file", begin));
 }
 
 void DocumentIndex::checkSequence(size_t sequence) const {
@@ -117,8 +117,9 @@ size_t DocumentIndex::byteOf(size_t sequence) const {
     return tokenBytes;
   auto pointer = read<int64_t>(pointers + sequence * sizeof(int64_t));
   if (pointer < 0 || static_cast<uint64_t>(pointer) > tokenBytes || pointer % width != 0)
-    refuse(fmt::format("sequence {} begins at byte {}, which is no token among the {} bytes beside", sequence, pointer,
-                       tokenBytes));
+    refuse(fmt::format(
+        "sequence {} begins at byte {}, which is not the start of a token in the {} bytes of the token file", sequence,
+        pointer, tokenBytes));
   return static_cast<size_t>(pointer);
 }
 

@@ -20,12 +20,12 @@ EvaluationData::EvaluationData(const TokenData &tokens, const EvaluationOptions 
 void EvaluationData::check() const {
   if (tokens.size() < 2)
     throw Error(ExitCode::BadInput,
-                fmt::format("{}: it has {} token{}, and a loss takes two or more: one to foretell another",
+                fmt::format("{}: it has {} token{}, and a loss takes two or more: one to predict another",
                             tokens.describe(), tokens.size(), tokens.size() == 1 ? "" : "s"));
   tokens.checkVocabulary(options.window.vocabulary);
   auto refuse = [](const std::string &where, const char *what) {
     throw Error(ExitCode::BadInput,
-                fmt::format("{}: it does not tell where documents begin, which {} needs; 'dtc data pack --tokenizer' "
+                fmt::format("{}: it does not say where documents begin, which {} needs; 'dtc data pack --tokenizer' "
                             "writes files that do",
                             where, what));
   };

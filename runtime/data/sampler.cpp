@@ -101,7 +101,7 @@ void Sampler::check(const TokenData &data) const {
   if (options.separateDocuments && !data.hasDocuments())
     throw Error(
         ExitCode::BadInput,
-        fmt::format("{}: the file does not tell where documents begin, which separate_documents needs; 'dtc data "
+        fmt::format("{}: the file does not say where documents begin, which separate_documents needs; 'dtc data "
                     "pack --tokenizer' writes files that do, or compile with separate_documents=false",
                     data.describe()));
   if (data.hasMask() && data.counted() == 0)

@@ -65,13 +65,14 @@ void TokenFile::readMegatron() {
 
 void TokenFile::readBare() {
   if (index)
-    refuse("Megatron's index lies beside it, which tells its format; leave --data-format nanogpt out");
+    refuse("Megatron's index is beside it and says its format; leave --data-format nanogpt out");
   if (findKind(content) && content.size() >= llmc::HeaderBytes)
     refuse("it has llm.c's header, which would be taken for tokens; leave --data-format nanogpt out");
   if (content.size() % static_cast<size_t>(width) != 0)
-    refuse(fmt::format("{} bytes are no whole number of 16-bit tokens; is it a text? Make tokens of it with 'dtc data "
-                       "pack'",
-                       content.size()));
+    refuse(
+        fmt::format("{} bytes are not a whole number of 16-bit tokens; is it a text? Make tokens of it with 'dtc data "
+                    "pack'",
+                    content.size()));
 }
 
 void TokenFile::readHeader() {
@@ -94,7 +95,7 @@ void TokenFile::readHeader() {
                        kind->magic, kind->version, 8 * width));
   content = content.subspan(llmc::HeaderBytes);
   if (header[2] < 0 || static_cast<uint64_t>(header[2]) * width != content.size())
-    refuse(fmt::format("its header tells {} tokens of {} bits, but {} bytes follow", header[2], 8 * width,
+    refuse(fmt::format("its header gives {} tokens of {} bits, but {} bytes follow", header[2], 8 * width,
                        content.size()));
 }
 

@@ -43,10 +43,9 @@ void TokenFileWriter::requireNothingBeside() const {
   struct stat status;
   std::optional<std::string> indexPath = indexPathOf(path);
   if (layout.format == TokenFile::Format::Megatron && !indexPath)
-    throw Error(ExitCode::BadInput,
-                fmt::format("'{}': Megatron's tokens lie in NAME.bin beside their index NAME.idx; let the name end in "
-                            ".bin",
-                            path));
+    throw Error(ExitCode::BadInput, fmt::format("'{}': Megatron's format keeps tokens in NAME.bin beside their index "
+                                                "NAME.idx; choose a name that ends in .bin",
+                                                path));
   if (std::string mask = path + ".mask"; !layout.masked && stat(mask.c_str(), &status) == 0)
     throw Error(ExitCode::BadInput,
                 fmt::format("'{}' is the loss mask of a file of this name; remove it or choose another name", mask));

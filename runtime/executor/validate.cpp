@@ -50,7 +50,7 @@ void validateOptimizer(const abi::Training &training) {
     if (!known->interval.contains(setting.value()))
       refuseProgram(fmt::format("{} is {}; it lies in {}", setting.key(), setting.value(), known->interval.text));
     if (!seen.insert(setting.key()).second)
-      refuseProgram(fmt::format("the optimizer's setting '{}' is there twice", setting.key()));
+      refuseProgram(fmt::format("the optimizer's setting '{}' appears twice", setting.key()));
   }
   for (const abi::OptimizerSetting &setting : optimizer->settings)
     if (!seen.contains(setting.key))
@@ -98,7 +98,7 @@ void validateSymbols(const abi::Manifest &manifest) {
     vocabulary |= symbol.name() == "vocab";
   }
   if (!vocabulary)
-    refuseProgram("it does not tell the size of its vocabulary ('vocab')");
+    refuseProgram("it does not give the size of its vocabulary ('vocab')");
 }
 
 //===----------------------------------------------------------------------===//

@@ -22,14 +22,14 @@ std::string Nodes::objection(const NodeHello &hello) const {
   if (hello.nodes() != self.nodes)
     return fmt::format("it was started with --nnodes {}, the first node with {}", hello.nodes(), self.nodes);
   if (hello.node() < 1 || hello.node() >= self.nodes)
-    return fmt::format("its --node-rank {} is none of 1 to {}", hello.node(), self.nodes - 1);
+    return fmt::format("its --node-rank {} is not one of 1 to {}", hello.node(), self.nodes - 1);
   if (!hello.job().empty() && hello.job() != job)
     return "it belongs to another start of the job, which is over";
   auto other = nodes.find(hello.node());
   bool isAnother =
       other != nodes.end() && (hello.launcher().empty() || other->second.hello.launcher() != hello.launcher());
   if (isAnother && !other->second.gone)
-    return fmt::format("node {} has come already, from {}; give each another --node-rank", hello.node(),
+    return fmt::format("node {} has already joined, from {}; give each its own --node-rank", hello.node(),
                        other->second.hello.host_name());
   if (isAnother && other->second.hello.ranks() != hello.ranks())
     return fmt::format("it starts {} ranks, the launcher whose place it takes started {}; start it with the same -n",
@@ -115,7 +115,7 @@ std::vector<int> Nodes::awaitAll(Clock::time_point deadline,
   for (std::vector<int> missing; !(missing = absent()).empty(); came.wait_for(lock, 20ms)) {
     if (Clock::now() > deadline)
       throw Error(
-          fmt::format("of {} nodes, these did not come in time: {}; start 'dtc run --nnodes {} --node-rank N' there",
+          fmt::format("of {} nodes, these did not join in time: {}; start 'dtc run --nnodes {} --node-rank N' there",
                       self.nodes, fmt::join(missing, ", "), self.nodes));
     lock.unlock();
     meanwhile(missing);

@@ -27,10 +27,10 @@ std::string Roster::objection(const Hello &hello, uint32_t generation) const {
   if (hello.world() != world())
     return fmt::format("it was started as one of {} ranks, the job has {}", hello.world(), world());
   if (hello.rank() < 0 || hello.rank() >= world())
-    return fmt::format("its rank {} is none of 0 to {}", hello.rank(), world() - 1);
+    return fmt::format("its rank {} is not one of 0 to {}", hello.rank(), world() - 1);
   const Attendee &attendee = attendees[static_cast<size_t>(hello.rank())];
   if (attendee.isTaken())
-    return fmt::format("rank {} has come already, as process {} on {} ({}); it was started twice", hello.rank(),
+    return fmt::format("rank {} has already joined, as process {} on {} ({}); it was started twice", hello.rank(),
                        attendee.hello.process(), attendee.hello.host_name(), attendee.from);
   if (const Attendee *other = anybody(); other && other->hello.program() != hello.program())
     return fmt::format("it runs another program ({}) than rank {} on {} ({}); give all hosts the same file",

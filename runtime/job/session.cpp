@@ -153,7 +153,7 @@ Session knock(Descriptor socket, const Key &key, std::string_view words, Clock::
   if (greeting[0] == Greeting[0])
     greeting += readExactly(socket.get(), Greeting.size() - 1, deadline);
   if (greeting != Greeting)
-    throw Error(ExitCode::BadInput, "what listens there is no job of this version of dtc");
+    throw Error(ExitCode::BadInput, "what listens there is not a job of this version of dtc");
   std::string theirs = readExactly(socket.get(), KeyBytes, deadline);
   Key own = randomKey();
   std::string ours(textOf(own)), said(words);

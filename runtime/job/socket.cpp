@@ -168,7 +168,7 @@ Endpoint reachableEndpoint(const Endpoint &endpoint, const std::string &interfac
     return {address, endpoint.port};
   throw Error(
       ExitCode::BadInput,
-      fmt::format("cannot listen at {}: here the name stands for {}, where no other host can come (see /etc/hosts); "
+      fmt::format("cannot listen at {}: here the name stands for {}, which no other host can reach (see /etc/hosts); "
                   "give an address of this host that 'ip address' shows, or the interface (DTC_INTERFACE)",
                   endpoint.text(),
                   describe(*reinterpret_cast<sockaddr_storage *>(addresses->ai_addr), addresses->ai_addrlen).host));

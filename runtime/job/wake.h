@@ -13,7 +13,7 @@ class Wake {
 public:
   Wake() : event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (!event)
-      throw Error("the process has no file number left");
+      throw Error("the process has no file descriptor left");
   }
 
   int file() const { return event.get(); } ///< to poll for reading

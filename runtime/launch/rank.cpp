@@ -39,7 +39,7 @@ int number(const char *name, const std::string &text) {
   auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (problem != std::errc() || end != text.data() + text.size() || value < 0)
     throw Error(ExitCode::BadInput,
-                fmt::format("the environment variable {} is '{}', which is no rank or count", name, text));
+                fmt::format("the environment variable {} is '{}', which is not a rank or a count", name, text));
   return value;
 }
 
@@ -63,9 +63,9 @@ int tasksOnNode(const char *name, const std::string &text, int node) {
       return tasks;
     at = end + 1;
   }
-  throw Error(ExitCode::BadInput, fmt::format("the environment variable {} is '{}', which does not tell the tasks of "
-                                              "this node",
-                                              name, text));
+  throw Error(ExitCode::BadInput,
+              fmt::format("the environment variable {} is '{}', which does not give the number of tasks on this node",
+                          name, text));
 }
 
 /// The first of Slurm's "node[03-05,7],other".

@@ -99,8 +99,8 @@ void RemoteLaunchers::requireRunning(const std::vector<int> &absent) {
     int code = bySignal ? WTERMSIG(child.status) : WEXITSTATUS(child.status);
     bool isBadInput = !bySignal && code == static_cast<int>(ExitCode::BadInput);
     throw Error(isBadInput ? ExitCode::BadInput : ExitCode::Runtime,
-                fmt::format("'{} {}' ended with {} {} before the launcher there (node {}) had come to {}; what it said "
-                            "stands above. Try it by hand: {} {} true",
+                fmt::format("'{} {}' ended with {} {} before the launcher there (node {}) had reached {}; its output "
+                            "is above. Try it by hand: {} {} true",
                             fmt::join(options.remoteShell, " "), options.hosts[node - 1].name,
                             bySignal ? "signal" : "exit code", code, node, options.server.text(),
                             fmt::join(options.remoteShell, " "), options.hosts[node - 1].name));

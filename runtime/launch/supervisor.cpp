@@ -252,11 +252,10 @@ void Supervisor::killIfLate() {
     if (children[rank] > 0)
       killed.push_back(control.nameOf(rank));
   if (stopDeadline && !killed.empty())
-    logWarning(
-        fmt::format("killed {} {}, which had not stopped {:.3g} s after signal {} ({}); the last complete checkpoint "
-                    "stands",
-                    killed.size() == 1 ? "rank" : "ranks", fmt::join(killed, ", "),
-                    std::chrono::duration<double>(options.stopGrace).count(), forwarded, strsignal(forwarded)));
+    logWarning(fmt::format(
+        "killed {} {}, which had not stopped {:.3g} s after signal {} ({}); the last complete checkpoint is kept",
+        killed.size() == 1 ? "rank" : "ranks", fmt::join(killed, ", "),
+        std::chrono::duration<double>(options.stopGrace).count(), forwarded, strsignal(forwarded)));
   forward(SIGKILL);
 }
 

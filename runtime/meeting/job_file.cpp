@@ -20,7 +20,7 @@ namespace dtc {
 
 /// `what` must be this user's alone.
 static void requireOwn(const struct stat &status, const std::string &what) {
-  std::string remedy = "; memory that other users can reach is not trained in: remove it, or ask its owner to";
+  std::string remedy = "; dtc does not train in memory that other users can reach: remove it, or ask its owner to";
   if (status.st_uid != geteuid())
     throw Error(ExitCode::BadInput, what + " belongs to user " + std::to_string(status.st_uid) + ", not to user " +
                                         std::to_string(geteuid()) + remedy);

@@ -121,7 +121,7 @@ std::string LogFile::append(int64_t step, std::string_view line) {
     return fmt::format("step {}: '{}' was removed or renamed; a new file has the lines from this step on", step,
                        escaped(path));
   if (!problem && wasFailing && !dropped)
-    return fmt::format("step {}: '{}' is written again, and lacks nothing", step, escaped(path));
+    return fmt::format("step {}: '{}' can be written again, and nothing is missing from it", step, escaped(path));
   return "";
 }
 

@@ -102,7 +102,7 @@ static void requireItsKind(const abi::Manifest &manifest, const ProgramOptions &
     refuse(ExitCode::Usage, "--sample: this program trains; for one that generates write 'dtc compile MODEL --generate "
                             "POSITIONS -o PROGRAM'");
   if (!manifest.has_generation() && options.data.empty() && options.probeLinks.empty())
-    refuse(ExitCode::Usage, "--data is required; --help shows what there is");
+    refuse(ExitCode::Usage, "--data is required; --help lists all options");
 }
 
 /// Says what ended this rank, unless another rank has the words, and tells peers and launcher.

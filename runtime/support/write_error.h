@@ -27,7 +27,7 @@ inline std::string writeRemedy(const std::string &path, int number) {
                                       : "make the folder '" + escaped(path.substr(0, slash)) + "' first";
   }
   case ENOTDIR:
-    return "something on the way there is no folder; choose another place";
+    return "part of the path is not a folder; choose another place";
   case EISDIR:
     return "name a file in it, or another one";
   case ENXIO:

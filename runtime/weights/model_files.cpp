@@ -52,9 +52,9 @@ std::vector<abi::ModelFile> readModelFiles(const fs::path &directory,
     requireMeantForOthers(path, directory);
     MappedFile file(path);
     if (file.bytes().size() > Most) {
-      warn(fmt::format("{}: {} bytes are too many to go along with the model (at most {}); copy it beside checkpoints "
-                       "yourself",
-                       path.string(), file.bytes().size(), Most));
+      warn(fmt::format(
+          "{}: {} bytes are too many to store with the model (at most {}); copy it next to the checkpoints yourself",
+          path.string(), file.bytes().size(), Most));
       continue;
     }
     abi::ModelFile &carried = files.emplace_back();

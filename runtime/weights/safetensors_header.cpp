@@ -168,7 +168,7 @@ private:
   }
   bool beginEntry(const std::string &name) {
     if (!names.insert(name).second)
-      return stop(fmt::format("tensor {} is there twice", shown(name)));
+      return stop(fmt::format("tensor {} appears twice", shown(name)));
     inMetadata = name == "__metadata__";
     entry = SafetensorsEntry();
     entry.name = name;

@@ -38,7 +38,7 @@ class BadModels(DriverTest):
         twice = b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}'
         for header, data, message in [
                 ({"a": entry(0, 8, 2), "b": entry(4, 12, 2)}, 12, "tensor 'b' overlaps the one before it"),
-                (twice, 8, "tensor 'a' is there twice"),
+                (twice, 8, "tensor 'a' appears twice"),
                 ({"a": entry(0, 800, 200)}, 8, "tensor 'a' lies at bytes [0, 800) of 8"),
                 ({"a": entry(0, 4, 2**63)}, 4, "tensor 'a' has a dimension of 9223372036854775808"),
                 ({"a": entry(0, 4, 2**62, 2**62)}, 4, "tensor 'a' of shape")]:

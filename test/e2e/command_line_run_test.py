@@ -210,7 +210,7 @@ class CommandLine(DriverTest):
         for option in self.options("run") - self.options("PROGRAM"):
             with self.subTest(option=option):
                 output = self.dtc("run", self.files / "program", option, "2", code=2)
-                self.assertIn(f"'{option}' is an option of 'dtc run' and stands before the program", output)
+                self.assertIn(f"'{option}' is an option of 'dtc run' and goes before the program", output)
 
     def test_numbers_out_of_range(self):
         for option, value, reason in [("--ranks", "p", "p is not a whole number"), ("--ranks", "0", "0 is less than 1"),

@@ -80,7 +80,7 @@ class Documents(DriverTest):
         program = self.program("gpt2", "dp=1", "program", separate_documents="true")
         data = write_token_file(self.directory / "tokens", [1, 2, 3] * 50)
         message = self.refused("run", program, "--data", data, "--out", self.directory / "refused")
-        self.assertIn("does not tell where documents begin, which separate_documents needs", message)
+        self.assertIn("does not say where documents begin, which separate_documents needs", message)
 
 
 if __name__ == "__main__":

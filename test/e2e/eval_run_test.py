@@ -155,7 +155,7 @@ class Eval(DriverTest):
             return self.refused("eval", *words, code=code, within=5)
 
         plain = write_token_file(self.directory / "plain.bin", ALL)
-        self.assertIn("does not tell where documents begin, which --by-document needs",
+        self.assertIn("does not say where documents begin, which --by-document needs",
                       refused(model, "--data", plain, "--by-document", *same))
         self.assertIn("it has 1 token, and a loss takes two",
                       refused(model, "--data", write_token_file(self.directory / "one.bin", [1]), *same))

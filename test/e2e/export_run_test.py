@@ -218,7 +218,7 @@ class ExportVerb(DriverTest):
             self.assertIn("--shard-size", self.export_refused(ORACLE / "rounding", "--shard-size", size, code=2))
         self.assertIn("--dtype: bfloat16 not in {f32,bf16,f16}",
                       self.export_refused(ORACLE / "rounding", "--dtype", "bfloat16", code=2))
-        self.assertIn("is there already; choose another name",
+        self.assertIn("already exists; choose another name",
                       self.dtc("export", ORACLE / "rounding", "-o", folder, code=3))
 
 

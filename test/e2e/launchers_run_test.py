@@ -66,7 +66,7 @@ class Launchers(HostsTest):
         self.assertIn("ended the job before it began", outputs[1])
         codes, outputs = self.run_nodes(29515, "--nnodes 2 --node-rank 0", "--nnodes 2 --node-rank 0")
         self.assertEqual(codes, [1, 3], outputs)
-        self.assertIn("of 2 nodes, these did not come in time: 1;", outputs[0])
+        self.assertIn("of 2 nodes, these did not join in time: 1;", outputs[0])
         self.assertIn("it is no address of this machine", outputs[1])
         codes, outputs = self.run_nodes(29516, "--nnodes 2 --node-rank 0", "--nnodes 3 --node-rank 1")
         self.assertEqual(codes, [1, 3], outputs)
@@ -103,7 +103,7 @@ class Launchers(HostsTest):
         self.assert_close("out", "reference")
         said = self.finish([*own, *run, "--nnodes", "2", "--node-rank", "0", "--server", "node1:29518",
                             *self.words(self.program, "out", 10)], code=3, env=os.environ | {"DTC_TOKEN": "0123456789abcdef"})
-        self.assertIn("here the name stands for 127.0.1.1, where no other host can come", said)
+        self.assertIn("here the name stands for 127.0.1.1, which no other host can reach", said)
 
     def test_another_token_is_refused(self):
         codes, outputs = self.start_ranks("--start-timeout", "3", rank3={"DTC_TOKEN": "another token, of 30 letters"})
@@ -127,7 +127,7 @@ class Launchers(HostsTest):
     def test_a_rank_started_twice_is_refused(self):
         codes, outputs = self.start_ranks("--start-timeout", "3", rank3={"RANK": "2"})
         self.assertIn(3, codes[2:])
-        self.assertIn("rank 2 has come already", "".join(outputs[2:]))
+        self.assertIn("rank 2 has already joined", "".join(outputs[2:]))
         self.assertEqual(codes[:2], [4, 4])
 
 

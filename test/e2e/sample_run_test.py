@@ -161,11 +161,11 @@ class Messages(SampleTest):
     def test_requests_that_are_none(self):
         program, request = self.compile_to_generate("gpt2"), self.directory / "request.json"
         for text, words in {
-                "[]": "is no object of JSON",
+                "[]": "is not a JSON object",
                 '{"max_tokens": 1}': "'prompts' is missing or empty",
                 '{"prompts": [[]], "max_tokens": 1}': "prompt 0 is empty",
-                '{"prompts": [[1], [2, 61]], "max_tokens": 1}': "prompt 1: 61 at place 1 is no token of the model",
-                '{"prompts": [["a"]], "max_tokens": 1}': 'prompt 0: "a" at place 0 is no token',
+                '{"prompts": [[1], [2, 61]], "max_tokens": 1}': "prompt 1: 61 at place 1 is not a token of the model",
+                '{"prompts": [["a"]], "max_tokens": 1}': 'prompt 0: "a" at place 0 is not a token',
                 '{"prompts": [[1]]}': "'max_tokens' is missing",
                 '{"prompts": [[1]], "max_tokens": 0}': "'max_tokens' is 0; it must be a whole number, at least 1",
                 '{"prompts": [[1]], "max_tokens": 46}': "does not fit the program's 46 positions",

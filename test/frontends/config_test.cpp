@@ -205,7 +205,7 @@ TEST_F(ConfigTest, ThePaddingTokenIsOneOfTheVocabulary) {
 TEST_F(ConfigTest, RotarySettingsInTwoPlacesAreRefused) {
   EXPECT_THAT(
       error("{" + tinyLlama + R"(, "rope_scaling": {"type": "default"}, "rope_parameters": {"rope_theta": 5}})"),
-      HasSubstr("leave one"));
+      HasSubstr("keep only one"));
   EXPECT_EQ(error("{" + tinyLlama + R"(, "rope_scaling": {}, "rope_parameters": {"rope_theta": 5}})"), "no error");
 }
 

@@ -234,10 +234,10 @@ TEST_F(FusedAttention, IsNotCausalByPositionsThatMayBeAny) {
 TEST_F(FusedAttention, NeedsRowsThatAreAligned) {
   Problem problem({}, random);
   problem.scalars[7] += 4;
-  EXPECT_THAT(whyNot(problem), HasSubstr("rows not at multiples of 16 bytes"));
+  EXPECT_THAT(whyNot(problem), HasSubstr("rows are not at multiples of 16 bytes"));
   Problem uneven(Shape{.repeats = 3}, random);
   uneven.scalars[8] += 8; // the groups of q
-  EXPECT_THAT(whyNot(uneven), HasSubstr("heads do not lie at even distances"));
+  EXPECT_THAT(whyNot(uneven), HasSubstr("heads are not evenly spaced"));
   Problem shifted({}, random);
   Attention attention(90);
   std::vector<void *> addresses = shifted.addresses(false);

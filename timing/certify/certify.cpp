@@ -36,8 +36,7 @@ static uint32_t followSteps(Execution &execution, const std::string &timetable, 
   }
   throw Error(
       ExitCode::BadInput,
-      fmt::format("its {} leaves something else under way after each of {} steps, so that nothing tells of later "
-                  "ones",
+      fmt::format("its {} leaves something else under way after each of {} steps, so nothing is known about later ones",
                   timetable, most));
 }
 

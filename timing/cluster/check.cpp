@@ -47,8 +47,8 @@ public:
 
   std::string find() {
     if (cluster.devices_size() > MostKinds)
-      say("devices: {} kinds are more than {}; of each one is enough, whatever there is of it", cluster.devices_size(),
-          MostKinds);
+      say("devices: {} kinds are more than {}; list each kind once, however many of it there are",
+          cluster.devices_size(), MostKinds);
     for (int i = 0; i < cluster.devices_size() && isSound(); ++i)
       checkDevice(cluster.devices(i), fmt::format("devices[{}]", i));
     checkKindsDiffer();
@@ -92,7 +92,7 @@ private:
     if (name.empty())
       say("{} is missing: name the {} ({})", where, what, all);
     else
-      say("{} is '{}', which is no {} of {}{}", where, name, what, all, didYouMean(name, known));
+      say("{} is '{}': the {} must be one of {}{}", where, name, what, all, didYouMean(name, known));
   }
 
   void checkDevice(const Device &device, const std::string &where) {
@@ -156,12 +156,12 @@ private:
         if (one.name() != other.name())
           continue;
         if (one.threads() == other.threads())
-          say("devices[{}].name is '{}' with {} threads, as devices[{}] is: a kind stands once (of processors, once "
-              "for each number of threads)",
+          say("devices[{}].name is '{}' with {} threads, as devices[{}] is: list a kind once (a processor, once for "
+              "each number of threads)",
               i, other.name(), other.threads(), j);
         else if (one.threads() == 0 || other.threads() == 0)
-          say("devices[{}].name is '{}', as that of devices[{}]: one has threads, which a processor has, and the "
-              "other none; give them different names, or threads to both",
+          say("devices[{}].name is '{}', as that of devices[{}]: one has threads, as a processor does, and the other "
+              "has none; give them different names, or give both threads",
               i, other.name(), j);
       }
   }
@@ -279,8 +279,7 @@ private:
       if (axis.empty())
         say("axis_order[{}] is empty: name a mesh axis, such as \"tp\"", i);
       else if (!seen.insert(axis).second)
-        say("axis_order[{}] is '{}', which stands there already: an axis has one place; remove one of the two", i,
-            axis);
+        say("axis_order[{}] is '{}', which is already listed: an axis has one place; remove one of the two", i, axis);
     }
   }
 

@@ -14,7 +14,7 @@ static void readRotaries(Decoder &gemma, Config &config) {
   gemma.windowRope = Rope::plain(config.number("rope_local_base_freq"));
   std::optional<Config> scaling = config.nested("rope_scaling"), byType = config.nested("rope_parameters");
   if (scaling && byType)
-    config.fail("rope_parameters", "stands beside rope_scaling, which says the same; leave one");
+    config.fail("rope_parameters", "is given together with rope_scaling, which means the same; keep only one");
   if (scaling)
     gemma.rope.read(*scaling, gemma.positions, types);
   if (byType) {

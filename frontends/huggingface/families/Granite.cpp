@@ -15,7 +15,7 @@ static void readGranite(Decoder &granite, Config &config) {
   granite.residualFactor = config.number("residual_multiplier");
   double scaling = config.number("logits_scaling");
   if (scaling == 0)
-    config.fail("logits_scaling", "is 0, by which logits cannot be divided");
+    config.fail("logits_scaling", "is 0, and logits cannot be divided by it");
   granite.logitFactor = 1 / scaling;
   config.mustNotBeNull("head_dim");
   config.checkAllUsed();

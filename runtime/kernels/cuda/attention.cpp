@@ -107,7 +107,7 @@ std::optional<FusedAttention> FusedAttention::of(bool isBackward, std::span<cons
   if (fits && isBackward)
     fits = add(34, true) && add(38, true) && add(42, false) && add(45, false);
   if (!fits) {
-    why = "heads do not lie at even distances, or rows not at multiples of 16 bytes";
+    why = "heads are not evenly spaced, or rows are not at multiples of 16 bytes";
     return std::nullopt;
   }
   return result;

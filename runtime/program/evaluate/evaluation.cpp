@@ -26,7 +26,8 @@ Evaluation::Evaluation(Executor &executor, const abi::Training &training, const 
 
 void Evaluation::openData() {
   if (options.data.size() != 1)
-    throw Error(ExitCode::Usage, "--data: the loss of a mixture is none of its parts'; give files without weights");
+    throw Error(ExitCode::Usage,
+                "--data: the loss of a mixture is not that of any of its parts; give files without weights");
   tokens = TokenData(options.data.front().files, parseTokenFormat(options.dataFormat));
   data.emplace(tokens, EvaluationOptions{training.sequence_length(),
                                          {abi::sizeOf(executor.manifest(), "vocab"), training.separate_documents()},

@@ -22,7 +22,7 @@ public:
   GenerationRequest read() {
     Json root = Json::parse(MappedFile(path).text(), nullptr, /*allow_exceptions=*/false);
     if (!root.is_object())
-      fail("is no object of JSON; write {\"prompts\": [[1, 2]], \"max_tokens\": 16}");
+      fail("is not a JSON object; write {\"prompts\": [[1, 2]], \"max_tokens\": 16}");
     GenerationRequest request;
     for (const auto &[key, value] : root.items())
       take(key, value, request);
@@ -73,7 +73,7 @@ private:
 
   void takePrompts(const Json &value, GenerationRequest &request) const {
     if (!value.is_array())
-      fail("'prompts' is no list of lists of token ids");
+      fail("'prompts' is not a list of lists of token ids");
     for (const Json &prompt : value)
       request.prompts.push_back(tokensOf(prompt, fmt::format("prompt {}", request.prompts.size())));
   }
@@ -87,11 +87,11 @@ private:
   std::vector<int32_t> tokensOf(const Json &value, const std::string &what) const {
     std::vector<int32_t> tokens;
     if (!value.is_array())
-      fail(fmt::format("{} is no list of token ids", what));
+      fail(fmt::format("{} is not a list of token ids", what));
     for (const Json &token : value) {
       bool isToken = token.is_number_integer() && token.get<int64_t>() >= 0 && token.get<int64_t>() < vocabulary;
       if (!isToken)
-        fail(fmt::format("{}: {} at place {} is no token of the model; its vocabulary has the ids 0 to {}", what,
+        fail(fmt::format("{}: {} at place {} is not a token of the model; its vocabulary has the ids 0 to {}", what,
                          token.dump(), tokens.size(), vocabulary - 1));
       tokens.push_back(token.get<int32_t>());
     }

@@ -29,10 +29,9 @@ Examples:
 
 /// What is said of those here.
 static std::vector<OtherOptions> optionsElsewhere() {
-  return {
-      {optionsOf(Command::Run),
-       "is an option of 'dtc run' and stands before the program: dtc run OPTIONS PROGRAM ARGUMENTS"},
-      {optionsOf(Command::Compile), "is an option of 'dtc compile': the program has that from when it was compiled"}};
+  return {{optionsOf(Command::Run),
+           "is an option of 'dtc run' and goes before the program: dtc run OPTIONS PROGRAM ARGUMENTS"},
+          {optionsOf(Command::Compile), "is an option of 'dtc compile': it was fixed when the program was compiled"}};
 }
 
 /// "3" or "3-5".
@@ -53,8 +52,8 @@ static void parseTrace(const std::string &text, ProgramOptions &options) {
 static void addSample(CLI::App &app, ProgramOptions &options) {
   CLI::Option *sample =
       app.add_option("--sample", options.sample,
-                     "Of a program that generates (dtc compile --generate): a file that says what, "
-                     "{\"prompts\": [[464, 3290]], \"max_tokens\": 32}; the answer is a line for each token");
+                     "For a program that generates (dtc compile --generate): a file with the request, "
+                     "{\"prompts\": [[464, 3290]], \"max_tokens\": 32}; prints a line for each token");
   for (const char *trains : {"--data", "--validation-data", "--steps", "--resume", "--eval-only", "--trace",
                              "--replay-check", "--log-losses", "--tensorboard"})
     sample->excludes(app.get_option(trains));
@@ -86,9 +85,9 @@ static void addInputs(CLI::App &app, ProgramOptions &options, std::vector<std::s
   app.add_option("--resume", options.resume, "Go on from this checkpoint, or from the latest in this folder");
   app.add_flag("--resume-anyway", options.resumeAnyway, "Go on from a checkpoint of other data, batch size or seed");
   app.add_flag("!--no-verify-checkpoint", options.verifyCheckpoint,
-               "Load a checkpoint without holding it against its checksums");
+               "Load a checkpoint without checking it against its checksums");
   app.add_flag("--verify-transfers", options.verifyTransfers,
-               "Hold what comes from other hosts against a hash, also over links of more than 200 MB/s");
+               "Check data from other hosts against a hash, also over links of more than 200 MB/s");
   app.add_flag("--without-certificate", options.withoutCertificate,
                "Run a program whose command lists were not proven to be free of deadlocks, or were changed since");
   app.add_option("--weights", options.weights, "Start from the weights in this model directory");
@@ -102,11 +101,11 @@ static void addMachines(CLI::App &app, ProgramOptions &options) {
   app.add_flag("--share-gpu", options.shareGpu,
                "Let several ranks work on one GPU, to try a layout; for speed, one each");
   app.add_flag("!--no-graphs", options.graphs,
-               "On GPUs, give each launch by itself in every step instead of all of a list as one CUDA graph");
+               "On GPUs, launch each kernel separately in every step instead of a whole list as one CUDA graph");
   app.add_option("--tune", options.tuned,
                  "On GPUs, take the algorithms of products from this file, and time and add those that it lacks");
   app.add_flag("--tf32", options.tf32, "On GPUs, round the factors of f32 products to TF32: faster, with 3 digits");
-  app.add_option("--start-timeout", options.startTimeout, "Seconds that the ranks of a job have to come")
+  app.add_option("--start-timeout", options.startTimeout, "Seconds that the ranks of a job have to join")
       ->capture_default_str()
       ->check(CLI::Range(0.1, 1e6));
   app.add_option("--watchdog", options.watchdog,
@@ -141,7 +140,7 @@ static void parse(CLI::App &app, int argc, char **argv) {
     std::exit(code);
   } catch (const CLI::ParseError &error) {
     throw Error(ExitCode::Usage,
-                usageProblem(app, error, argc, argv, optionsElsewhere()) + "; --help shows what there is");
+                usageProblem(app, error, argc, argv, optionsElsewhere()) + "; --help lists all options");
   }
 }
 

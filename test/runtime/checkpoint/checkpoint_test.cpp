@@ -232,7 +232,7 @@ TEST(Checkpoint, DamagedOnesAreRefused) {
     std::ofstream(state) << text;
     return refusal(manifestOf(Alone), path);
   };
-  EXPECT_THAT(withState("nonsense"), HasSubstr("no JSON object"));
+  EXPECT_THAT(withState("nonsense"), HasSubstr("not a JSON object"));
   EXPECT_THAT(withState("{\"format_version\": 7}"), HasSubstr("format version 7"));
   EXPECT_THAT(withState("{\"format_version\": 1}"), HasSubstr("reads versions 2 to 3"));
   for (const char *version : {"2", "3"})

@@ -126,7 +126,7 @@ TEST_F(ReadersTest, CheckpointsOfOtherRunsAreNamed) {
     fill(state);
     saveCheckpoint(state, communicator, root(1), {.step = 5, .samples = 24, .seed = 6, .sequenceLength = 16});
   });
-  EXPECT_THAT(resume()[0], HasSubstr("rank 1 would go on after step 5 of '" + root(1)));
+  EXPECT_THAT(resume()[0], HasSubstr("rank 1 would continue after step 5 of '" + root(1)));
 }
 
 TEST_F(ReadersTest, EachHostHoldsAllThatItLoadsAgainstTheChecksums) {

@@ -102,7 +102,7 @@ TEST_F(EvaluationDataTest, RefusesWhatHasNoLoss) {
   EXPECT_THAT([&] { EvaluationData(counting(101), options(4)); },
               ThrowsMessage<Error>(HasSubstr("position 100 is 100")));
   EXPECT_THAT([&] { EvaluationData(counting(10), options(4, true)); },
-              ThrowsMessage<Error>(HasSubstr("does not tell where documents begin, which --by-document needs")));
+              ThrowsMessage<Error>(HasSubstr("does not say where documents begin, which --by-document needs")));
 }
 
 } // namespace

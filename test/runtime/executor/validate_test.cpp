@@ -169,7 +169,7 @@ const Hostile Numbers[] = {
        abi::Setting setting = m.training().optimizer_settings(0);
        *m.mutable_training()->add_optimizer_settings() = setting;
      },
-     "setting 'weight_decay' is there twice"},
+     "setting 'weight_decay' appears twice"},
     {"SettingMissing", [](Manifest &m) { m.mutable_training()->mutable_optimizer_settings()->RemoveLast(); },
      "the optimizer 'sgd' lacks its setting 'momentum'"},
     {"TiedToAnotherParameter", [](Manifest &m) { m.mutable_parameters(0)->add_tied_names("layer.frozen"); },

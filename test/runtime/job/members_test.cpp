@@ -105,8 +105,9 @@ TEST(Job, ASecondProcessOfARankIsTurnedAwayAndTheFirstStays) {
   std::atomic<int> met = 0;
   std::thread late([&] {
     awaitCount(met, 1);
-    EXPECT_THAT(job.run({job.optionsOf(1)})[0],
-                AllOf(StartsWith("3: "), HasSubstr("rank 1 has come already, as process"), HasSubstr("started twice")));
+    EXPECT_THAT(
+        job.run({job.optionsOf(1)})[0],
+        AllOf(StartsWith("3: "), HasSubstr("rank 1 has already joined, as process"), HasSubstr("started twice")));
     met = 2;
   });
   auto errors = job.runAll([&](Membership &member) {
@@ -160,7 +161,7 @@ TEST(Job, OtherCountsVersionsAndStartsAreRefused) {
   Job fresh(2);
   outside.server = fresh.server->endpoint();
   outside.token = fresh.key;
-  EXPECT_THAT(fresh.run({outside})[0], HasSubstr("rank 2 is none of 0 to 1"));
+  EXPECT_THAT(fresh.run({outside})[0], HasSubstr("rank 2 is not one of 0 to 1"));
   old.generation = 7;
   old.server = fresh.server->endpoint();
   old.token = fresh.key;

@@ -53,19 +53,19 @@ TEST_F(NodesTest, OthersAreRefusedWithTheReason) {
   hello.set_nodes(4);
   EXPECT_EQ(refusal(hello), "it was started with --nnodes 4, the first node with 3");
   for (int node : {-1, 0, 3})
-    EXPECT_EQ(refusal(helloOf(node)), "its --node-rank " + std::to_string(node) + " is none of 1 to 2");
+    EXPECT_EQ(refusal(helloOf(node)), "its --node-rank " + std::to_string(node) + " is not one of 1 to 2");
   hello = helloOf(1);
   hello.set_program("another");
   EXPECT_THAT(refusal(hello), HasSubstr("its program (another) is not the first node's (program)"));
   hello = helloOf(1);
   hello.set_version(ProtocolVersion + 1);
   EXPECT_THAT(refusal(hello), HasSubstr("another version of dtc"));
-  EXPECT_THAT(errorOf([&] { server->nodes()->awaitAll(in(50ms)); }), HasSubstr("these did not come in time: 1, 2;"));
+  EXPECT_THAT(errorOf([&] { server->nodes()->awaitAll(in(50ms)); }), HasSubstr("these did not join in time: 1, 2;"));
 }
 
 TEST_F(NodesTest, TheFirstOfTwoWithOneNumberStays) {
   Session first = come(helloOf(2));
-  EXPECT_EQ(refusal(helloOf(2)), "node 2 has come already, from host2; give each another --node-rank");
+  EXPECT_EQ(refusal(helloOf(2)), "node 2 has already joined, from host2; give each its own --node-rank");
   Session second = come(helloOf(1));
   EXPECT_THAT(server->nodes()->awaitAll(in(5s)), ElementsAre(2, 1, 2));
   server->nodes()->start(4);
@@ -170,13 +170,13 @@ TEST_F(NodesTest, OneThatIsGoneIsReplacedForTheNextStart) {
     server->nodes()->start(0);
   }
   hello.set_launcher("another");
-  EXPECT_THAT(refusal(hello), HasSubstr("node 2 has come already"));
+  EXPECT_THAT(refusal(hello), HasSubstr("node 2 has already joined"));
   while (!server->failure())
     std::this_thread::sleep_for(1ms);
   hello.set_ranks(5);
   EXPECT_THAT(refusal(hello), HasSubstr("it starts 5 ranks, the launcher whose place it takes started 2"));
   hello.set_ranks(2);
-  EXPECT_THAT(errorOf([&] { server->nodes()->awaitAll(in(50ms)); }), HasSubstr("these did not come in time: 2;"));
+  EXPECT_THAT(errorOf([&] { server->nodes()->awaitAll(in(50ms)); }), HasSubstr("these did not join in time: 2;"));
   Session second = come(hello);
   EXPECT_THAT(server->nodes()->awaitAll(in(5s)), ElementsAre(2, 1, 2));
   server->begin(1);
@@ -186,7 +186,7 @@ TEST_F(NodesTest, OneThatIsGoneIsReplacedForTheNextStart) {
   EXPECT_EQ(order->generation(), 1u);
   // The connection of one that has said nothing of its ranks is closed, and it comes again.
   server->nodes()->dropSilent(1);
-  EXPECT_THAT(errorOf([&] { server->nodes()->awaitAll(in(50ms)); }), HasSubstr("these did not come in time: 1, 2;"));
+  EXPECT_THAT(errorOf([&] { server->nodes()->awaitAll(in(50ms)); }), HasSubstr("these did not join in time: 1, 2;"));
   Session again = come(hello);
   EXPECT_EQ(orderTo(again)->generation(), 1u);
 }

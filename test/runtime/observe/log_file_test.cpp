@@ -145,7 +145,7 @@ TEST_F(LogFileTest, ADiskThatWasFullForAWhileCostsNothing) {
   EXPECT_NE(log.append(2, "two\n"), "");
   EXPECT_EQ(log.append(3, "three\n"), "");
   limit(before.rlim_cur);
-  EXPECT_THAT(log.append(4, "four\n"), AllOf(HasSubstr("step 4: "), HasSubstr("lacks nothing")));
+  EXPECT_THAT(log.append(4, "four\n"), AllOf(HasSubstr("step 4: "), HasSubstr("nothing is missing from it")));
   EXPECT_EQ(readFile(path), "one\ntwo\nthree\nfour\n");
   limit(20);
   EXPECT_NE(log.append(5, "five\n"), "") << "a second time is told again";

@@ -116,7 +116,7 @@ TEST(Safetensors, RefusesDuplicateNames) {
   EXPECT_THAT(refusal(fileOf(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},
                                  "w":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
                              "12345678")),
-              HasSubstr("'w' is there twice"));
+              HasSubstr("'w' appears twice"));
   EXPECT_THAT(refusal(fileOf(R"({"w":{"dtype":"F32","dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "1234")),
               HasSubstr("'dtype' twice"));
 }

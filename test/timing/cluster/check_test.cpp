@@ -109,9 +109,9 @@ INSTANTIATE_TEST_SUITE_P(
               "devices {",
               "devices { name: \"G1\" peaks { type: \"f32\" flops: 1e12 } memory_bytes: 1000000000 memory_bandwidth: "
               "1e12 } devices {",
-              {"devices[1].name is 'G1'", "devices[0]", "stands once"}},
+              {"devices[1].name is 'G1'", "devices[0]", "list a kind once"}},
         Fault{Processors, "threads: 2 ", "threads: 1 ", {"devices[1].name is 'P1' with 1 threads, as devices[0]"}},
-        Fault{Processors, "threads: 2 ", "memory_bytes: 9000000000 ", {"devices[1].name is 'P1'", "threads to both"}},
+        Fault{Processors, "threads: 2 ", "memory_bytes: 9000000000 ", {"devices[1].name is 'P1'", "give both threads"}},
         Fault{Processors, "peaks { type: \"f32\" flops: 100e9 }", "", {"devices[0].peaks of 'P1' are missing"}}));
 
 INSTANTIATE_TEST_SUITE_P(
@@ -123,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{Gpus,
               "device: \"G1\"",
               "device: \"G2\"",
-              {"nodes[0].device is 'G2'", "no kind of devices", "did you mean 'G1'?"}},
+              {"nodes[0].device is 'G2'", "the kind of devices must be one of", "did you mean 'G1'?"}},
         Fault{Gpus, "device: \"G1\"", "", {"nodes[0].device is missing"}},
         Fault{Gpus, "devices: 4", "", {"nodes[0].devices is 0", "G1"}},
         Fault{Gpus, "devices: 4", "devices: 4 cores: 8", {"nodes[0] has cores (8) and devices (4)", "remove one"}},
