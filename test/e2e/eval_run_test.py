@@ -168,7 +168,7 @@ class Eval(DriverTest):
         (bare / "config.json").write_text((model / "config.json").read_text())
         self.assertIn("has no weights", refused(bare, "--data", plain))
         program = self.compile("program", model, sequence_length=LENGTH)
-        self.assertIn("which has --mesh from when it was compiled", refused(program, "--data", plain, "--mesh", "dp=2"))
+        self.assertIn("and --mesh was fixed when it was compiled", refused(program, "--data", plain, "--mesh", "dp=2"))
         self.assertIn("files without weights", refused(model, "--data", "0.5", plain, "0.5", plain, *same, code=2))
 
 

@@ -169,7 +169,8 @@ nodes { device: "a" devices: 1 count: 2 }
 levels { name: "network" latency: 1e-6 bandwidth: 2e7 }
 """)
         layout, order = ["--mesh", "tp=2", "--strategy", "megatron-sp"], ["--cluster", cluster, "--order"]
-        legend = "Of several with one name in a layer, as the parts of a batch or of a gradient, the second ends in #2"
+        legend = ("Where several in a layer have the same name, such as the parts of a batch or of a gradient, "
+                  "the second ends in #2")
         for parts in (1, 2):
             choices.write_text(f'[split]\n"h.*" = {parts}\n')
             program = self.make("program", GPT2, *layout, "--choices", choices)

@@ -260,7 +260,7 @@ class SentencePiece(PackTest):
         for end, token in [("none", []), ("<s>", [1]), ("auto", [2])]:
             self.assertEqual(read_llmc(self.pack(lines, "--end-of-document", end, tokenizer="llama.model")),
                              flat(document[:-1] + token for document in SENTENCEPIECE["llama"]))
-        self.assertIn("--end-of-document: '<fin>' is no piece of", self.refuse(lines, "--end-of-document", "<fin>",
+        self.assertIn("--end-of-document: '<fin>' is not a piece of", self.refuse(lines, "--end-of-document", "<fin>",
                                                                                tokenizer="llama.model"))
 
     def test_what_cannot_be_tokenized(self):
@@ -272,7 +272,7 @@ class SentencePiece(PackTest):
         none = self.directory / "none.model"
         none.write_text("nothing")
         path.write_text("a")
-        self.assertIn("none.model' is no model of sentencepiece", self.refuse(path, tokenizer=none))
+        self.assertIn("none.model' is not a sentencepiece model", self.refuse(path, tokenizer=none))
         self.assertIn("which has no chat template", self.refuse(path, "--chat", tokenizer="llama.model"))
         self.assertIn("its tokens go up to 339", self.refuse(path, "--vocabulary", 339, tokenizer="llama.model"))
 

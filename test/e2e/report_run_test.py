@@ -173,7 +173,7 @@ class Report(DriverTest):
         run = self.report(out)["runs"][0]
         done = run["steps_done"]
         self.assertEqual(run["metrics"][LOSS]["steps"][-1], done)
-        self.assertRegex(run["state"], rf"^The run ended at step {done} of 100000: what there is is drawn\. "
+        self.assertRegex(run["state"], rf"^The run ended at step {done} of 100000: what was recorded is drawn\. "
                                        r"Its newest checkpoint is of step \d+; 'dtc run PROGRAM --data FILE --resume ")
         self.assertEqual([remark for remark in run["remarks"] if "damaged" in remark],
                          ["metrics.jsonl has 1 damaged line, left out here."])
@@ -271,7 +271,8 @@ class Report(DriverTest):
         (out / "manifest.pb").write_text("no manifest")
         (out / "settings.toml").write_text("[training\n")
         remarks = " ".join(self.report(out)["runs"][0]["remarks"])
-        for words in ("The settings cannot be read", "What the program is cannot be read", "The trace cannot be read"):
+        for words in ("The settings cannot be read", "The description of the program cannot be read",
+                      "The trace cannot be read"):
             self.assertIn(words, remarks)
 
 

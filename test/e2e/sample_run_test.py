@@ -125,11 +125,11 @@ class Directories(SampleTest):
 
 class Messages(SampleTest):
     def test_prompts_that_are_none(self):
-        for prompt, words in {",": "there is no token", "1,x": "'x' is no token id",
-                              "-3": "'-3' is no token id"}.items():
+        for prompt, words in {",": "there is no token", "1,x": "'x' is not a token id",
+                              "-3": "'-3' is not a token id"}.items():
             self.assertIn(words, self.refused("sample", ORACLE / "gpt2", f"--prompt-ids={prompt}", code=2))
         message = self.refused("sample", ORACLE / "gpt2", "--prompt-ids", "1,61", "--max-tokens", 2, within=5)
-        self.assertIn("--prompt-ids 1,61: 61 is no token of the model; its vocabulary has the ids 0 to 60", message)
+        self.assertIn("--prompt-ids 1,61: 61 is not a token of the model; its vocabulary has the ids 0 to 60", message)
 
     def test_sizes_that_do_not_fit(self):
         message = self.refused("sample", ORACLE / "gpt2", "--prompt-ids", "1,2", "--max-tokens", 23, within=5)

@@ -109,7 +109,7 @@ class Messages(TextTest):
 
     def test_a_tokenizer_of_another_model(self):
         message = self.refuse(self.model(vocabulary=61), "--prompt", "The house", "--max-tokens", 4)
-        self.assertRegex(message, r"the tokenizer's token \d+ is none of the model: it has 330 entries, the model's vocabulary 61")
+        self.assertRegex(message, r"the tokenizer's token \d+ is not one of the model's: it has 330 entries, the model's vocabulary 61")
         self.assertIn("name the model's own by --tokenizer PATH", message)
 
     def test_prompts_that_do_not_fit(self):

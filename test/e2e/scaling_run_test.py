@@ -88,7 +88,7 @@ class Scaling(DriverTest):
         answer = self.scale("2,3,6,16", "--mesh", "tp=2")
         self.assertEqual(["problem" in row and row["problem"] for row in answer["strong"]["sizes"]][0], "")
         problems = {row["devices"]: row["problem"] for row in answer["strong"]["sizes"]}
-        self.assertIn("3 devices are no multiple of the 2 of the mesh tp=2", problems[3])
+        self.assertIn("3 devices are not a multiple of the 2 of the mesh tp=2", problems[3])
         self.assertIn("batch of size 8 does not divide over 3 ranks", problems[6])
         self.assertIn("has 8 devices", problems[16])
         self.assertEqual({row["devices"]: row["problem"] for row in answer["weak"]["sizes"]}[6], "")

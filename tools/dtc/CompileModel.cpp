@@ -363,7 +363,7 @@ std::string LoadedModel::describeChoices() {
   choices.buckets = plan->buckets;
   choices.bucketSize = {};
   std::string text = printChoices(choices, plan->roles.size() > 1) +
-                     "\n# What an order may move, in each list; of equal layers once.\n";
+                     "\n# The commands that an order may move, in each list; equal layers are listed once.\n";
   for (const PlannedRole &role : plan->roles)
     for (size_t list = 0; list < role.orders.size(); ++list) {
       const FlatFunction &function = role.role->functions[list];

@@ -70,7 +70,7 @@ static std::vector<OtherOptions> elsewhereThanProgram(const std::string &verb, c
                    verb, compileThen(verb, words))},
       {plainOptions(Command::Verify), "is an option of 'dtc verify'"},
       {plainOptions(Command::Program),
-       "is an option of the program and stands behind it: dtc run OPTIONS PROGRAM ARGUMENTS"}};
+       "is an option of the program and goes after it: dtc run OPTIONS PROGRAM ARGUMENTS"}};
   if (verb != "run")
     all.push_back({plainOptions(Command::Run), "is an option of 'dtc run'"});
   return all;

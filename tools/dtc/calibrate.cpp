@@ -279,9 +279,9 @@ void dtc::addCalibrate(CLI::App &app) {
       "  $ dtc calibrate --hosts node1,node2 --devices laptop.textproto -o cluster.textproto\n"
       "  $ dtc calibrate --target cuda --links examples/clusters/h100x8.textproto -o node.textproto\n");
   verb->add_option("-o,--output", options->output, "The cluster file")->capture_default_str();
-  verb->add_option("--target", options->target,
-                   "What is measured, as 'dtc compile' takes it, or cuda for what GPU there is; by default this "
-                   "processor");
+  verb->add_option(
+      "--target", options->target,
+      "What to measure: a target of 'dtc compile', or cuda for the GPU of this machine; by default this processor");
   CLI::Option *programs =
       verb->add_option("--programs", options->programs,
                        "Compile programs into this folder, or take those that a calibration compiled there before: for "
@@ -300,8 +300,9 @@ void dtc::addCalibrate(CLI::App &app) {
   verb->add_option("--devices", options->devices,
                    "Take devices, and links within a host, from this cluster file; measure the links between --hosts")
       ->needs(hosts);
-  for (const auto &[name, help] : {std::pair{"--remote-shell", "What starts a command on another of --hosts"},
-                                   std::pair{"--interface", "On which hosts exchange data, as 'dtc run' takes it"}})
+  for (const auto &[name, help] :
+       {std::pair{"--remote-shell", "What starts a command on another of --hosts"},
+        std::pair{"--interface", "The interface on which hosts exchange data, as for 'dtc run'"}})
     verb->add_option_function<std::string>(
             name,
             [&remote = options->remote, name = std::string(name)](const std::string &value) {

@@ -230,7 +230,7 @@ void dtc::addCompileRequest(CLI::App &verb, CompileRequest &request) {
       ->check(CLI::IsMember(timetables))
       ->capture_default_str();
   verb.add_option("--choices", request.choicesFile,
-                  "What there is to choose beside the layout, such as the order of commands (TOML)");
+                  "Choices other than the layout, such as the order of commands (TOML)");
   verb.add_option("--config", request.configFile, "Training settings (TOML)");
   verb.add_option("--set", request.assignments, "A training setting, as in --set steps=500; may be repeated")
       ->type_name("KEY=VALUE")
@@ -260,11 +260,10 @@ static std::string checkTarget(const std::string &text) {
 }
 
 static void addGeneration(CLI::App &verb, CompileRequest &request) {
-  CLI::Option *generate =
-      verb.add_option("--generate", request.generate,
-                      "Compile a program that generates text and does not train, of so many positions a row: the "
-                      "prompt's and the new tokens'")
-          ->check(atLeast(1));
+  CLI::Option *generate = verb.add_option("--generate", request.generate,
+                                          "Compile a program that generates text and does not train, with this many "
+                                          "positions per row for the prompt and the new tokens")
+                              ->check(atLeast(1));
   verb.add_option("--rows", request.rows, "With --generate: prompts that are continued side by side")
       ->check(atLeast(1))
       ->capture_default_str()
@@ -273,8 +272,9 @@ static void addGeneration(CLI::App &verb, CompileRequest &request) {
                   "With --generate: positions of a prompt that are read at a time; by default at most 128")
       ->check(atLeast(1))
       ->needs(generate);
-  verb.add_flag("!--no-cache", request.caches,
-                "With --generate: keep no keys and values, and read the whole row again for each new token: a check")
+  verb.add_flag(
+          "!--no-cache", request.caches,
+          "With --generate: read the whole row again for each new token instead of keeping keys and values; a check")
       ->needs(generate);
 }
 
@@ -295,14 +295,14 @@ void dtc::addCompile(CLI::App &app) {
                    "cuda:sm_80, cuda:sm_90, cuda:sm_100, or several in one program: cuda:sm_80,sm_90")
       ->check(checkTarget)
       ->capture_default_str();
-  takeSize(
-      verb->add_option("--memory-limit", options->request.memoryLimit,
-                       "Most bytes of a rank's arena, as in 16GB or 512MiB: more is an error that names what is live"));
+  takeSize(verb->add_option(
+      "--memory-limit", options->request.memoryLimit,
+      "The most bytes that a rank's arena may have, as in 16GB or 512MiB; more is an error that names what is live"));
   auto *cluster = verb->add_option("--cluster", options->cluster,
                                    "A cluster file (docs/clusters.md) on which the program must fit: a device for each "
                                    "rank, and memory");
   verb->add_flag("--too-large", options->isTooLarge,
-                 "With --cluster: compile what does not fit there, too, and foretell nothing; dtc simulate asks this")
+                 "With --cluster: also compile what does not fit there, and predict nothing; used by dtc simulate")
       ->needs(cluster)
       ->group("");
   verb->add_option(

@@ -140,7 +140,7 @@ static CLI::App *addPack(CLI::App &data, PackOptions &options) {
       ->check(CLI::IsMember({"file", "blank-line"}))
       ->capture_default_str();
   verb->add_option("--end-of-document", options.end,
-                   "The token behind each document: auto for the tokenizer's own, none, or a token's text")
+                   "The token after each document: auto for the tokenizer's own, none, or a token's text")
       ->capture_default_str();
   verb->add_option("--sequence-length", options.sequenceLength,
                    "Pad so that no document crosses the samples of a model with this sequence_length")
@@ -148,7 +148,8 @@ static CLI::App *addPack(CLI::App &data, PackOptions &options) {
   std::vector<std::string> formats;
   for (const auto &[name, format] : tokenFormats())
     formats.push_back(name);
-  verb->add_option("--format", options.format, "megatron: NAME.idx beside NAME.bin tells documents; nanogpt: no header")
+  verb->add_option("--format", options.format,
+                   "megatron: NAME.idx beside NAME.bin says where documents begin; nanogpt: no header")
       ->check(CLI::IsMember(formats))
       ->capture_default_str();
   verb->add_option("--vocabulary", options.vocabulary, "Refuse a tokenizer with more entries than the model")

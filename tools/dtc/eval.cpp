@@ -87,7 +87,7 @@ void requireNoCompileOptions(const EvalOptions &options) {
                       : !options.settings.empty() ? "--set " + options.settings.front()
                                                   : "";
   if (!given.empty())
-    throw Error(ExitCode::BadInput, fmt::format("'{}' is a program, which has {} from when it was compiled; leave the "
+    throw Error(ExitCode::BadInput, fmt::format("'{}' is a program, and {} was fixed when it was compiled; leave the "
                                                 "option out, or name the model's directory in its place",
                                                 options.model, given));
 }
@@ -152,14 +152,14 @@ int evaluate(const EvalOptions &options) {
 
 void addCompileOptions(CLI::App &verb, EvalOptions &options) {
   for (const auto &[name, help] :
-       {std::pair{"--mesh", "Of a model: the devices as named axes, as 'dtc compile' takes them; by default dp=1"},
-        std::pair{"--strategy", "Of a model: how it is laid out on them, as 'dtc compile' takes it"},
-        std::pair{"--target", "Of a model: the processor, as 'dtc compile' takes it"}})
+       {std::pair{"--mesh", "For a model: the devices as named axes, as for 'dtc compile'; by default dp=1"},
+        std::pair{"--strategy", "For a model: how it is laid out on them, as for 'dtc compile'"},
+        std::pair{"--target", "For a model: the processor, as for 'dtc compile'"}})
     verb.add_option_function<std::string>(
         name, [&options, name = std::string(name)](const std::string &value) { options.compile[name] = value; }, help);
   verb.add_option("--set", options.settings,
-                  "Of a model: a setting, as in --set compute=bf16; sequence_length is as many as it has positions, "
-                  "at most 1024, unless it is set")
+                  "For a model: a setting, as in --set compute=bf16; unless it is set, sequence_length is the model's "
+                  "number of positions, at most 1024")
       ->type_name("KEY=VALUE")
       ->take_all()
       ->allow_extra_args(false);
@@ -168,8 +168,8 @@ void addCompileOptions(CLI::App &verb, EvalOptions &options) {
 } // namespace
 
 static constexpr const char *Footer =
-    "\nTokens are cut into windows of sequence_length; the last may be shorter. Each token but the first is foretold\n"
-    "once, from those before it in its window: a window begins without context, as in training.\n\n"
+    "\nTokens are cut into windows of sequence_length; the last may be shorter. Each token but the first is "
+    "predicted\nonce, from those before it in its window: a window begins without context, as in training.\n\n"
     "Examples:\n"
     "  $ dtc eval my-model --data book.bin\n"
     "  $ dtc eval dtc-out --data book.bin --by-document      # a run's newest checkpoint\n"
@@ -187,14 +187,14 @@ void dtc::addEval(CLI::App &app, int &exitCode) {
       ->check(CLI::IsMember(dataFormats()))
       ->capture_default_str();
   verb->add_flag("--by-document", options->byDocument,
-                 "Evaluate each document by itself; the files must tell where documents begin");
+                 "Evaluate each document by itself; the files must say where documents begin");
   verb->add_option("--weights", options->weights, "Evaluate the weights in this directory instead of the model's own");
   addCompileOptions(*verb, *options);
   verb->add_option("--threads", options->threads, "Threads per rank; 0: the machine's cores divided by the ranks")
       ->capture_default_str()
       ->check(atLeast(0));
   verb->add_flag("!--no-verify-checkpoint", options->verify,
-                 "Take a checkpoint as it is, without holding it against its checksums");
+                 "Take a checkpoint as it is, without checking it against its checksums");
   verb->add_flag("--json", options->json, "Answer for a program");
   verb->callback([options, &exitCode] { exitCode = evaluate(*options); });
 }

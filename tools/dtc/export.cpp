@@ -61,17 +61,17 @@ void dtc::addExport(CLI::App &app) {
   verb->add_option("DIRECTORY", options->request.from,
                    "A checkpoint, the folder of a run (its newest checkpoint), or a model directory")
       ->required();
-  verb->add_option("-o,--output", options->request.to, "The directory to write; it must not be there yet")->required();
+  verb->add_option("-o,--output", options->request.to, "The directory to write; it must not exist yet")->required();
   verb->add_option("--dtype", options->type, "The type of the weights, rounded to nearest, ties to even")
       ->check(CLI::IsMember(weightTypes()))
       ->capture_default_str();
   takeSize(verb->add_option("--shard-size", options->request.shardBytes,
-                            "Most bytes of weights in a file, as in 5GB or 512MiB; of more, there are several files "
-                            "and model.safetensors.index.json")
+                            "The most bytes of weights in a file, as in 5GB or 512MiB; more are split into several "
+                            "files with a model.safetensors.index.json")
                ->check(atLeast(1))
                ->capture_default_str());
   verb->add_flag("!--no-verify-checkpoint", options->request.verify,
-                 "Take a checkpoint as it is, without holding it against its checksums");
+                 "Take a checkpoint as it is, without checking it against its checksums");
   verb->add_flag("--json", options->json, "Answer for a program");
   verb->callback([options] { exportTo(*options); });
 }

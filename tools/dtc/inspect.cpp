@@ -439,10 +439,9 @@ void dtc::addInspect(CLI::App &app) {
       verb->add_flag("--choices", options->choices, "Only what was chosen, as dtc compile --choices takes it")
           ->excludes(json)
           ->excludes(cluster);
-  verb->add_flag(
-          "--memory", options->memory,
-          "Only the bytes of a rank by category, and what the backward pass makes again of what is not kept, with "
-          "what that costs; with --cluster in seconds, too")
+  verb->add_flag("--memory", options->memory,
+                 "Only the bytes of a rank by category, and what the backward pass recomputes because it was not kept, "
+                 "with its cost; with --cluster in seconds, too")
       ->excludes(json)
       ->excludes(choices);
   verb->callback([options] { inspect(*options); });

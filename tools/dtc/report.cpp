@@ -74,7 +74,7 @@ void dtc::addReport(CLI::App &app) {
   verb->add_option("OUT", options->run, "A run's folder: what --out of 'dtc run' named")->required();
   verb->add_option("--compare", options->other, "Another run's folder: draw its curves beside this one's");
   verb->add_option("--cluster", options->cluster,
-                   "A cluster file (docs/clusters.md): draw what it foretells of a step above what was measured");
+                   "A cluster file (docs/clusters.md): draw the step predicted from it above the measured one");
   auto *output = verb->add_option("-o,--output", options->output, "The page")->capture_default_str();
   verb->add_flag("--json", options->json, "Answer for a program: what the page shows")->excludes(output);
   verb->callback([options] { report(*options); });

@@ -166,13 +166,15 @@ static void addOptions(CLI::App &verb, RunOptions &options) {
                   "Processes to start on each host; by default as many as the program's mesh has ranks for it")
       ->check(atLeast(1));
   verb.add_option("--max-restarts", options.maxRestarts,
-                  "Start again from the last good checkpoint, so many times at most, when a rank is lost")
+                  "Start again from the last good checkpoint, at most this many times, when a rank is lost")
       ->capture_default_str()
       ->check(atLeast(0));
   verb.add_option("--hosts", options.hosts, "Hosts to run on, this one first: host:ranks,host:ranks")
-      ->excludes(verb.add_option("--nnodes", options.nodes, "Hosts on which 'dtc run' is started by hand or by others")
-                     ->envname("PET_NNODES")
-                     ->check(atLeast(1)));
+      ->excludes(
+          verb.add_option("--nnodes", options.nodes,
+                          "The number of hosts, when 'dtc run' is started on each by hand or by another launcher")
+              ->envname("PET_NNODES")
+              ->check(atLeast(1)));
   verb.add_option("--node-rank", options.node, "Which of these this is; 0 is where the ranks meet")
       ->envname("PET_NODE_RANK")
       ->check(atLeast(0));
@@ -184,7 +186,7 @@ static void addOptions(CLI::App &verb, RunOptions &options) {
   verb.add_option("--remote-shell", options.remoteShell, "What starts a command on another of --hosts")
       ->capture_default_str();
   verb.add_option("--log-dir", options.logFolder, "Folder for what each rank but the first prints: rank-00001.log ...");
-  verb.add_option("--start-timeout", options.startTimeout, "Seconds that hosts and ranks have to come")
+  verb.add_option("--start-timeout", options.startTimeout, "Seconds that hosts and ranks have to join")
       ->capture_default_str()
       ->check(CLI::Range(0.1, 1e6));
   verb.add_option("--grace", options.grace,

@@ -52,7 +52,7 @@ std::vector<int64_t> parseIds(const std::string &text, const char *option) {
     int64_t id = 0;
     if (!word.empty() && (!parseWhole(word, id) || id < 0))
       throw Error(ExitCode::Usage,
-                  fmt::format("{} {}: '{}' is no token id; write ids as 464,3290", option, shellWord(text), word));
+                  fmt::format("{} {}: '{}' is not a token id; write ids as 464,3290", option, shellWord(text), word));
     if (!word.empty())
       ids.push_back(id);
     word.clear();
@@ -204,13 +204,14 @@ private:
       for (int64_t id : ids)
         if (id >= vocabulary && text)
           throw Error(ExitCode::BadInput,
-                      fmt::format("the tokenizer's token {} is none of the model: it has {} entries, the model's "
+                      fmt::format("the tokenizer's token {} is not one of the model's: it has {} entries, the model's "
                                   "vocabulary {}; name the model's own by --tokenizer PATH",
                                   id, text->vocabulary(), vocabulary));
         else if (id >= vocabulary)
-          throw Error(ExitCode::BadInput, fmt::format("{} {}: {} is no token of the model; its vocabulary has the ids "
-                                                      "0 to {}",
-                                                      option, fmt::join(ids, ","), id, vocabulary - 1));
+          throw Error(ExitCode::BadInput,
+                      fmt::format("{} {}: {} is not a token of the model; its vocabulary has the ids "
+                                  "0 to {}",
+                                  option, fmt::join(ids, ","), id, vocabulary - 1));
     };
     for (const std::vector<int64_t> &prompt : prompts) {
       check(prompt, "--prompt-ids");
@@ -305,30 +306,32 @@ void addDrawing(CLI::App &verb, SampleOptions &options) {
   verb.add_option("--temperature", options.temperature,
                   "Divides the logits before a token is drawn; 0, the default: the likeliest follows")
       ->check(CLI::Range(0.0, 1e6));
-  verb.add_option("--top-k", options.topK, "Draw from so many of the likeliest tokens; 0: from all")->check(atLeast(0));
+  verb.add_option("--top-k", options.topK, "Draw from this many of the likeliest tokens; 0: from all")
+      ->check(atLeast(0));
   verb.add_option("--top-p", options.topP, "Draw from the likeliest tokens that together have this probability")
       ->check(CLI::Range(0.0, 1.0));
-  verb.add_option("--seed", options.seed, "Of what is drawn: the same gives the same tokens")->check(atLeast(0));
+  verb.add_option("--seed", options.seed, "The seed for drawing tokens: the same seed gives the same tokens")
+      ->check(atLeast(0));
 }
 
 /// What a directory is compiled for.
 void addCompiling(CLI::App &verb, SampleOptions &options) {
-  verb.add_option("--mesh", options.mesh, "Of a directory: the ranks on this host, as for 'dtc compile'")
+  verb.add_option("--mesh", options.mesh, "For a directory: the ranks on this host, as for 'dtc compile'")
       ->capture_default_str();
-  verb.add_option("--strategy", options.strategy, "Of a directory: as for 'dtc compile'")->capture_default_str();
-  verb.add_option("--set", options.settings, "Of a directory: a setting, as in --set compute=bf16; may be repeated")
+  verb.add_option("--strategy", options.strategy, "For a directory: as for 'dtc compile'")->capture_default_str();
+  verb.add_option("--set", options.settings, "For a directory: a setting, as in --set compute=bf16; may be repeated")
       ->type_name("KEY=VALUE")
       ->take_all()
       ->allow_extra_args(false);
   verb.add_flag("!--no-cache", options.caches,
-                "Of a directory: read all again for each new token instead of keeping keys and values; a check");
+                "For a directory: read all again for each new token instead of keeping keys and values; a check");
 }
 
 } // namespace
 
 void dtc::addSample(CLI::App &app, int &exitCode) {
   auto options = std::make_shared<SampleOptions>();
-  CLI::App *verb = app.add_subcommand("sample", "Generate: what a model goes on with after a prompt.");
+  CLI::App *verb = app.add_subcommand("sample", "Generate text: let a model continue a prompt.");
   verb->footer(
       "\nA directory is compiled for the prompt first; a program made by 'dtc compile --generate' is run as it\n"
       "is. Each new token is the likeliest, or with --temperature one that is drawn.\n\n"
@@ -360,7 +363,7 @@ void dtc::addSample(CLI::App &app, int &exitCode) {
       ->needs(text);
   verb->add_option("--max-tokens", options->maxTokens, "The most new tokens")->capture_default_str()->check(atLeast(1));
   verb->add_option("--stop-ids", options->stops,
-                   "Tokens behind which nothing follows; of text by default the end of texts")
+                   "Tokens after which generation stops; with --prompt, by default the tokenizer's end of text")
       ->type_name("ID,ID,...");
   addDrawing(*verb, *options);
   addCompiling(*verb, *options);

@@ -63,7 +63,7 @@ std::optional<abi::Manifest> manifestOf(const SimulateOptions &options, int &exi
   if (!isModel(options.model)) {
     if (!options.compile.empty() || !options.settings.empty())
       throw Error(ExitCode::BadInput,
-                  fmt::format("'{}' is a program, which has {} from when it was compiled; leave the option out, or "
+                  fmt::format("'{}' is a program, and {} was fixed when it was compiled; leave the option out, or "
                               "name the model's directory in its place",
                               options.model, options.compile.empty() ? "--set" : options.compile.begin()->first));
     return readManifest(options.model);
@@ -228,15 +228,14 @@ int simulateModel(const SimulateOptions &options) {
 
 void addCompileOptions(CLI::App &verb, SimulateOptions &options) {
   for (const auto &[name, help] :
-       {std::pair{"--mesh", "Of a model: the devices as named axes, as 'dtc compile' takes them; by default dp=1"},
-        std::pair{"--strategy", "Of a model: how it is laid out on them, as 'dtc compile' takes it"},
-        std::pair{"--timetable", "Of a model: the order of a pipeline, as 'dtc compile' takes it"},
-        std::pair{"--target", "Of a model: the processor or GPU, as 'dtc compile' takes it"},
-        std::pair{"--schedule-effort",
-                  "Of a model: how many plans are tried for its order, as 'dtc compile' takes it"}})
+       {std::pair{"--mesh", "For a model: the devices as named axes, as for 'dtc compile'; by default dp=1"},
+        std::pair{"--strategy", "For a model: how it is laid out on them, as for 'dtc compile'"},
+        std::pair{"--timetable", "For a model: the order of a pipeline, as for 'dtc compile'"},
+        std::pair{"--target", "For a model: the processor or GPU, as for 'dtc compile'"},
+        std::pair{"--schedule-effort", "For a model: how many plans are tried for its order, as for 'dtc compile'"}})
     verb.add_option_function<std::string>(
         name, [&options, name = std::string(name)](const std::string &value) { options.compile[name] = value; }, help);
-  verb.add_option("--set", options.settings, "Of a model: a setting, as in --set accumulation=8")
+  verb.add_option("--set", options.settings, "For a model: a setting, as in --set accumulation=8")
       ->type_name("KEY=VALUE")
       ->take_all()
       ->allow_extra_args(false);
@@ -261,7 +260,7 @@ void dtc::addSimulate(CLI::App &app, int &exitCode) {
   addCompileOptions(*verb, *options);
   CLI::Option *scale =
       verb->add_option("--scale", options->sizes,
-                       "Of a model: tables for these numbers of devices, with the same global batch (strong scaling) "
+                       "For a model: tables for these numbers of devices, with the same global batch (strong scaling) "
                        "and with one that grows from the smallest's (weak scaling). The axis dp of --mesh becomes "
                        "devices / the other axes, as with --mesh tp=8,pp=8; other settings stay")
           ->delimiter(',')
@@ -269,7 +268,7 @@ void dtc::addSimulate(CLI::App &app, int &exitCode) {
           ->type_name("DEVICES,...")
           ->allow_extra_args(false);
   verb->add_option("--profile", options->profile,
-                   "The folder of a run of the same program with --trace: its kernels took what they took there")
+                   "The folder of a run of the same program with --trace: kernels take as long as they took there")
       ->excludes(scale);
   verb->add_option("--what-if", options->whatIf, whatIfHelp)
       ->excludes(scale)

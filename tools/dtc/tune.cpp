@@ -85,7 +85,7 @@ void measure(const TuneOptions &options, Variant &variant, const fs::path &out) 
         step.contains("time_metrics/end_to_end(s)") && step.at("step").get<int64_t>() >= settled)
       variant.steps.push_back(step.at("time_metrics/end_to_end(s)"));
   if (variant.steps.empty())
-    throw Error("a run told the time of no step");
+    throw Error("a run reported no step's time");
   variant.losses = readText(out.string() + ".losses");
 }
 
@@ -160,9 +160,10 @@ void tune(const TuneOptions &options) {
 }
 
 void addLaunch(CLI::App &verb, TuneOptions &options) {
-  for (const auto &[name, help] : {std::pair{"--hosts", "Hosts of the ranks, as 'dtc run' takes them"},
-                                   std::pair{"--remote-shell", "What starts a command on another of --hosts"},
-                                   std::pair{"--interface", "On which hosts exchange data, as 'dtc run' takes it"}})
+  for (const auto &[name, help] :
+       {std::pair{"--hosts", "Hosts of the ranks, as 'dtc run' takes them"},
+        std::pair{"--remote-shell", "What starts a command on another of --hosts"},
+        std::pair{"--interface", "The interface on which hosts exchange data, as for 'dtc run'"}})
     verb.add_option_function<std::string>(
         name,
         [&launch = options.launch, name = std::string(name)](const std::string &value) {
@@ -176,7 +177,7 @@ void addLaunch(CLI::App &verb, TuneOptions &options) {
 void dtc::addTune(CLI::App &app) {
   auto options = std::make_shared<TuneOptions>();
   CLI::App *verb = app.add_subcommand(
-      "tune", "Measure a program's step in the orders that are foretold to be the fastest, and keep the fastest one.");
+      "tune", "Measure a program's step in the orders that are predicted to be the fastest, and keep the fastest one.");
   verb->footer(
       "\nEach order trains for some steps; nothing else should run meanwhile. All give the same losses, to the "
       "bit. Where there are few orders, buckets of other sizes are measured, too.\n\n"
@@ -194,13 +195,15 @@ void dtc::addTune(CLI::App &app) {
             },
             help)
         ->required(std::string_view(name) == "--data");
-  verb->add_option("--cluster", options->cluster, "A cluster file (docs/clusters.md), by which orders are foretold")
+  verb->add_option("--cluster", options->cluster, "A cluster file (docs/clusters.md), from which orders are predicted")
       ->required();
   verb->add_option("-o,--output", options->output, "The file of choices")->capture_default_str();
   verb->add_option("--candidates", options->candidates, "How many orders are measured, the program's own among them")
       ->check(atLeast(2))
       ->capture_default_str();
-  verb->add_option("--steps", options->steps, "Steps of a run that count")->check(atLeast(1))->capture_default_str();
+  verb->add_option("--steps", options->steps, "Steps of each run that are measured")
+      ->check(atLeast(1))
+      ->capture_default_str();
   verb->add_option("--rounds", options->rounds, "How often each order is run, in turn")
       ->check(atLeast(1))
       ->capture_default_str();

@@ -107,7 +107,7 @@ std::string findCollectiveBehind(const abi::Manifest &manifest, const abi::Role 
                  ")";
       }
     }
-  return "no collective stands behind it";
+  return "no collective is behind it";
 }
 
 } // namespace dtc::verify

@@ -243,7 +243,7 @@ TEST_F(Verify, UpdatesLostInRoundingAreNoDifference) {
 TEST_F(Verify, SaysWhenNoCollectiveIsBehindADifference) {
   list(1).mutable_commands()->DeleteSubrange(2, 2);
   EXPECT_THAT(failure(),
-              AllOf(HasSubstr("reduced_gradient of w differs by nan"), HasSubstr("no collective stands behind")));
+              AllOf(HasSubstr("reduced_gradient of w differs by nan"), HasSubstr("no collective is behind")));
 }
 
 TEST_F(Verify, ReplicasThatDifferAreADisagreement) {

@@ -228,7 +228,8 @@ void explainOrder(const abi::Manifest &manifest, const timing::Layout &layout, b
     if (!asJson && manifest.roles_size() > 1)
       say("\nRole '{}'\n", role.name());
     if (!asJson && names.areNumbered())
-      say("\nOf several with one name in a layer, as the parts of a batch or of a gradient, the second ends in #2\n");
+      say("\nWhere several in a layer have the same name, such as the parts of a batch or of a gradient, the second "
+          "ends in #2\n");
     for (const auto &[what, told] : tell(watcher.read(), names, step, layers)) {
       if (asJson)
         moves.push_back(toJson(what, told, simulated.seconds));

@@ -379,7 +379,8 @@ void explain(const ExplainOptions &options) {
   abi::Manifest manifest = readManifest(options.program);
   if (options.order) {
     if (manifest.has_generation())
-      throw Error(ExitCode::BadInput, options.program + ": generates and has no step, of which --order tells");
+      throw Error(ExitCode::BadInput,
+                  options.program + ": generates text and has no training step for --order to explain");
     return explainOrder(manifest, layoutOn(options.cluster, manifest.mesh()), options.json, [&] {
       nlohmann::json answer = askForJson({"accumulation", options.program, "--cluster", options.cluster});
       return answer.is_null() || answer["remedy"].is_null() ? std::nullopt
@@ -418,7 +419,7 @@ void dtc::addExplain(CLI::App &app) {
   auto options = std::make_shared<ExplainOptions>();
   CLI::App *verb = app.add_subcommand(
       "explain",
-      "Tell for every collective where in the model it is, why it is there, who takes part, what it moves, and "
+      "Show for every collective where in the model it is, why it is there, who takes part, what it moves, and "
       "which annotation would remove it at what cost. Each of these has been tried: the program's model was "
       "compiled with it.");
   verb->footer("\nExamples:\n"
@@ -431,7 +432,7 @@ void dtc::addExplain(CLI::App &app) {
       "--cluster", options->cluster,
       "A cluster file (docs/clusters.md): say what each collective takes there, and how long ranks wait");
   verb->add_flag("--order", options->order,
-                 "With --cluster: of all that a step moves how much is hidden, behind what, and what holds the rest")
+                 "With --cluster: how much of all that a step moves is hidden, behind what, and what holds up the rest")
       ->needs(cluster);
   verb->add_flag("--json", options->json, "Answer for a program");
   verb->callback([options] { explain(*options); });

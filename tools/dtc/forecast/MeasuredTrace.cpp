@@ -61,10 +61,11 @@ MeasuredTrace::MeasuredTrace(const abi::Manifest &manifest, const std::string &p
 const abi::Command &MeasuredTrace::commandOf(const std::string &name, int64_t command) const {
   auto list = lists.find(name);
   if (list == lists.end() || command < 0 || command >= list->second->commands_size())
-    throw Error(ExitCode::BadInput,
-                fmt::format("{}: it has command {} of list '{}', which the program has not: it is the trace of another "
-                            "program",
-                            path, command, name));
+    throw Error(
+        ExitCode::BadInput,
+        fmt::format(
+            "{}: it has command {} of list '{}', which the program does not have: it is the trace of another program",
+            path, command, name));
   return list->second->commands(static_cast<int>(command));
 }
 

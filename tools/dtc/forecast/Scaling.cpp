@@ -50,7 +50,7 @@ std::string meshFor(const std::string &mesh, int64_t devices) {
   int64_t others = devicesOfOthers(mesh);
   if (devices % others != 0)
     throw Error(ExitCode::BadInput,
-                fmt::format("{} devices are no multiple of the {} of the mesh {}", devices, others, mesh));
+                fmt::format("{} devices are not a multiple of the {} of the mesh {}", devices, others, mesh));
   std::string text, growing = fmt::format("{}={}", GrowingAxis, devices / others);
   bool isThere = false;
   for (const std::string &part : CLI::detail::split(mesh, ',')) {
@@ -145,7 +145,7 @@ Scaling scale(const timing::Cluster &cluster, const ScaleRequest &request) {
       return steps.of(devices, first->batch * devices / first->devices);
     ScaledStep step;
     step.devices = devices;
-    step.problem = fmt::format("{} samples on {} devices are no whole number on {}; choose another global_batch",
+    step.problem = fmt::format("{} samples on {} devices are not a whole number on {}; choose another global_batch",
                                first->batch, first->devices, devices);
     return step;
   };

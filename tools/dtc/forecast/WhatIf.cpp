@@ -36,7 +36,7 @@ Change parse(const std::string &text) {
   std::string number = text.substr(equals + 1);
   change.factor = std::strtod(number.c_str(), &end);
   if (number.empty() || *end || !std::isfinite(change.factor) || change.factor <= 0)
-    refuse(change, fmt::format("'{}' is no factor; it is a number above 0", number));
+    refuse(change, fmt::format("'{}' is not a factor; write a number above 0", number));
   return change;
 }
 

@@ -73,8 +73,8 @@ static std::string stateOf(const RunFolder &run) {
                                                    "--resume {}' goes on from there",
                                                    *run.checkpoint, run.path)
                                      : "it has left no checkpoint";
-  return fmt::format("The run ended at step {} of {}: what there is is drawn. {}{}.", run.lastStep, run.plannedSteps(),
-                     static_cast<char>(std::toupper(saved[0])), saved.substr(1));
+  return fmt::format("The run ended at step {} of {}: what was recorded is drawn. {}{}.", run.lastStep,
+                     run.plannedSteps(), static_cast<char>(std::toupper(saved[0])), saved.substr(1));
 }
 
 static Json runJson(const RunFolder &run) {

@@ -63,8 +63,8 @@ void Reader::requireRun() const {
   if (!fs::is_directory(run.path, unknown))
     throw Error(ExitCode::BadInput, fmt::format("'{}' is a file; {}", run.path, remedy));
   if (!isThere(RunFiles::Metrics) && !isThere(RunFiles::Settings))
-    throw Error(ExitCode::BadInput, fmt::format("'{}' is no run's folder: it has neither {} nor {}; {}", run.path,
-                                                RunFiles::Metrics, RunFiles::Settings, remedy));
+    throw Error(ExitCode::BadInput, fmt::format("'{}' is not the folder of a run: it has neither {} nor {}; {}",
+                                                run.path, RunFiles::Metrics, RunFiles::Settings, remedy));
 }
 
 void Reader::readSettings() {
@@ -90,7 +90,7 @@ void Reader::readManifest() {
     std::string path = inFolder(RunFiles::Manifest);
     run.manifest = parseManifest(MappedFile(path).text(), path);
   } catch (const Error &error) {
-    run.remarks.push_back(fmt::format("What the program is cannot be read: {}.", error.what()));
+    run.remarks.push_back(fmt::format("The description of the program cannot be read: {}.", error.what()));
   }
 }
 

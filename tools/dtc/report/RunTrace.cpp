@@ -159,7 +159,7 @@ RunTrace RunTrace::parse(std::string_view text, const std::string &path) {
   try {
     [[maybe_unused]] nlohmann::json rest = nlohmann::json::parse(text, take);
   } catch (const nlohmann::json::exception &error) {
-    throw Error(ExitCode::BadInput, fmt::format("'{}' is no whole trace: {}", path, error.what()));
+    throw Error(ExitCode::BadInput, fmt::format("'{}' is not a complete trace: {}", path, error.what()));
   }
   return reader.finish();
 }

@@ -79,7 +79,7 @@ std::string TokenText::decode(std::span<const int32_t> tokens) {
   for (int32_t token : tokens)
     if (token < 0 || token >= vocabularySize)
       throw Error(ExitCode::BadInput,
-                  fmt::format("token {} is none of the tokenizer, which has {}: is it the model's own?", token,
+                  fmt::format("token {} is not one of the tokenizer's, which has {}: is it the model's own?", token,
                               vocabularySize));
   std::string text(ask(Decode, tokens.data(), tokens.size(), sizeof(tokens.front())), '\0');
   readAnswer(text.data(), text.size());

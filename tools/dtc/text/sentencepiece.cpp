@@ -33,7 +33,7 @@ std::optional<int> findEnd(const SentencePieceProcessor &model, const std::strin
   if (wish != "auto") {
     int id = model.PieceToId(wish);
     if (model.IdToPiece(id) != wish) // the unknown piece's
-      throw Unusable("--end-of-document: '" + wish + "' is no piece of '" + path + "'");
+      throw Unusable("--end-of-document: '" + wish + "' is not a piece of '" + path + "'");
     return id;
   }
   if (model.eos_id() < 0)
@@ -171,7 +171,7 @@ void serve(const SentencePieceProcessor &model) {
 nlohmann::json describe(SentencePieceProcessor &model, const std::string &path, const std::string &end, bool isText) {
   try {
     if (auto status = model.Load(path); !status.ok())
-      throw Unusable("'" + path + "' is no model of sentencepiece: " + status.ToString());
+      throw Unusable("'" + path + "' is not a sentencepiece model: " + status.ToString());
     std::optional<int> found = isText && model.eos_id() < 0 ? std::nullopt : findEnd(model, path, end);
     nlohmann::json header = {{"vocabulary", model.GetPieceSize()},
                              {"end", found ? nlohmann::json(*found) : nlohmann::json()},

@@ -297,7 +297,7 @@ void dtc::addVerify(CLI::App &app, int &exitCode) {
   verb->get_option("MODEL")->description("A directory with a config.json (" + huggingface::familyNames() +
                                          "), a .mlir file, or a compiled program");
   verb->add_option("--model", options->model,
-                   "Of a program: the model it must be of, instead of the config.json in it; one from text needs it");
+                   "For a program: the model it must be of, instead of the config.json in it; one from text needs it");
   verb->add_option("--size", options->sizes, "A size of the model instead of the shrunk one; may be repeated")
       ->type_name("NAME=SIZE")
       ->take_all()
@@ -309,7 +309,7 @@ void dtc::addVerify(CLI::App &app, int &exitCode) {
   verb->add_flag("--no-limit", options->noLimit,
                  "Run also what takes more than ten minutes or 16 GB of memory, which is refused otherwise");
   verb->add_flag("--code,!--no-code", options->code,
-                 "Of a program: run the kernels' code alone, whatever the program's size; --no-code runs all but it");
+                 "For a program: run the kernels' code alone, whatever the program's size; --no-code runs all but it");
   verb->add_flag("--json", options->json, "Answer for a program");
   verb->callback([options, verb, &exitCode] {
     if (!verifyEither(*options, *verb))
