@@ -181,7 +181,7 @@ ShardingAttr ShardingAttr::get(MLIRContext *context, ArrayRef<SmallVector<AxisRe
   SmallVector<ArrayAttr> arrays;
   for (ArrayRef<AxisRefAttr> axes : dims)
     arrays.push_back(ArrayAttr::get(context, SmallVector<Attribute>(axes.begin(), axes.end())));
-  // One form for equal meanings.
+  // Equal meanings have one form.
   SmallVector<AxisRefAttr> axes;
   SmallVector<ReductionKind> kinds;
   for (unsigned kind = 0; kind <= getMaxEnumValForReductionKind(); ++kind)
@@ -394,7 +394,7 @@ static ParseResult parsePortField(AsmParser &parser, bool &mayBePartial, Shardin
   return parser.emitError(loc, "a port has no '") << field << "': use partial, placed, computed, stored or whole";
 }
 
-/// What stands behind "from": tokens, or bias_correction of "beta1".
+/// What follows "from": tokens, or bias_correction of "beta1".
 static ParseResult parseSource(AsmParser &parser, SourceAttr &source) {
   StringRef keyword;
   std::string setting;

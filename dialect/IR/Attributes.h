@@ -13,7 +13,7 @@
 #include "dialect/IR/Enums.h.inc"
 
 namespace mlir::dt {
-/// What is the same for one tensor in all functions, whatever its placement: a port's kind, name and slot.
+/// What identifies one tensor in all functions, whatever its placement: a port's kind, name and slot.
 struct PortIdentity {
   PortKind kind;
   StringAttr name, slot;
@@ -27,7 +27,7 @@ struct PortIdentity {
 #define GET_TYPEDEF_CLASSES
 #include "dialect/IR/Types.h.inc"
 
-/// Of a port's identity as a key.
+/// Lets a port's identity be the key of a DenseMap.
 template <> struct llvm::DenseMapInfo<mlir::dt::PortIdentity> {
   using Name = DenseMapInfo<mlir::StringAttr>;
 

@@ -80,7 +80,7 @@ def DT_ShardingAttr : DT_Attr<"Sharding", "sharding"> {
     static ShardingAttr replicated(MLIRContext *context, int64_t rank);
     static ShardingAttr get(MLIRContext *context, ArrayRef<SmallVector<AxisRefAttr>> dims,
                             ArrayRef<AxisRefAttr> partial = {}, ReductionKind reduction = ReductionKind::Sum);
-    /// `reductions`: of each of `partial`. They come to be in the order in which they combine.
+    /// `reductions`: the kind of each of `partial`. The attribute lists them in the order in which they combine.
     static ShardingAttr get(MLIRContext *context, ArrayRef<SmallVector<AxisRefAttr>> dims,
                             ArrayRef<AxisRefAttr> partial, ArrayRef<ReductionKind> reductions);
     int64_t getRank() const { return getDims().size(); }
@@ -89,7 +89,7 @@ def DT_ShardingAttr : DT_Attr<"Sharding", "sharding"> {
     int64_t getNumShards(int64_t dim, MeshAttr mesh) const;
     bool isReplicated() const;
     ShardingAttr withoutPartial() const;
-    /// Without what is partial in this way.
+    /// The same without the axes that are partial in this way.
     ShardingAttr withoutPartial(ReductionKind kind) const;
     /// The axes over which the value is partial in this way.
     SmallVector<AxisRefAttr> getPartial(ReductionKind kind) const;
@@ -104,8 +104,8 @@ def DT_ShardingAttr : DT_Attr<"Sharding", "sharding"> {
 def DT_LayerAttr : DT_Attr<"Layer", "layer"> {
   let summary = "A layer of the model: its place in a list of equal ones.";
   let description = [{
-    Syntax: `#dt.layer<"model.layers"[3]>` for what the model file calls "model.layers.3". C1: the list has a name, and the
-    number is not negative.
+    Syntax: `#dt.layer<"model.layers"[3]>` for what the model file calls "model.layers.3". C1: the list has a name, and
+    the number is not negative.
   }];
   let parameters = (ins "StringAttr":$list, "int64_t":$number);
   let assemblyFormat = "`<` $list `[` $number `]` `>`";
@@ -187,18 +187,19 @@ def DT_SourceAttr : DT_Attr<"Source", "source"> {
   let description = [{
     | source | what | shape |
     |---|---|---|
-    | `tokens` | of the micro-batch's samples | [batch, sequence] i32 |
-    | `next_tokens` | what is to be foretold there; -100 where the loss leaves it out | [batch, sequence] i32 |
+    | `tokens` | the tokens of the micro-batch's samples | [batch, sequence] i32 |
+    | `next_tokens` | the tokens to predict there; -100 where the loss ignores the token | [batch, sequence] i32 |
     | `document_starts` | the column of the row at which each token's document begins | [batch, sequence] i32 |
     | `key` | seed, step, index in the global batch of the micro-batch's first row, 0 | [4] i32 |
-    | `learning_rate` | of the schedule | [] f32 |
+    | `learning_rate` | the schedule's learning rate | [] f32 |
     | `bias_correction of "beta1"` | 1 - s^t, for t updates with this one and the optimizer's setting s | [] f32 |
     | `loss_scale` | what the gradients of the loss's sum are multiplied by | [] f32 |
-    | `positions` | where in the sequence the tokens that are fed stand | [sequence] i32 |
-    | `last_position` | of the last of these whose next token is asked for | [] i32 |
+    | `positions` | the positions in the sequence of the tokens that are fed | [sequence] i32 |
+    | `last_position` | the one of these positions whose next token is asked for | [] i32 |
 
-    A model declares tokens, next tokens, document starts, positions and the key; the others are made with the optimizer.
-    C1: a bias correction, and only it, names a setting. Syntax: `#dt.source<tokens>`; within a port, `#dt.port<input "words" from tokens>`.
+    A model declares tokens, next tokens, document starts, positions and the key; the optimizer adds the others. C1: a
+    bias correction, and only it, names a setting. Syntax: `#dt.source<tokens>`; within a port,
+    `#dt.port<input "words" from tokens>`.
   }];
   let parameters = (ins EnumParameter<DT_SourceKind>:$kind, OptionalParameter<"StringAttr">:$setting);
   let assemblyFormat = "`<` $kind (`of` $setting^)? `>`";
@@ -224,7 +225,7 @@ def DT_PortKind : I32EnumAttr<"PortKind", "what functions hand to each other", [
 }
 
 def DT_PortAttr : DT_Attr<"Port", "port"> {
-  let summary = "What an argument or a result is, and where it lies.";
+  let summary = "What an argument or a result is, and where it is stored.";
   let description = [{
     The same kind, name and slot mean the same tensor in every function of a module; a result that repeats an
     argument's is the argument's new value, and takes its place.
@@ -233,22 +234,23 @@ def DT_PortAttr : DT_Attr<"Port", "port"> {
     |---|---|
     | `parameter "w"` | a trainable parameter |
     | `slot "exp_avg" of "w"` | what an optimizer keeps for a parameter; the optimizer names its slots |
-    | `copy "w"` | a parameter in the type that products compute in; made of it, so never in a checkpoint |
-    | `gradient "w"` | of a parameter, added up over micro-batches |
-    | `reduced_gradient "w"` | of a parameter, complete and placed as its update wants it |
+    | `copy "w"` | a parameter in the type that products compute in; made from it, so never in a checkpoint |
+    | `gradient "w"` | the gradient of a parameter, added up over micro-batches |
+    | `reduced_gradient "w"` | the gradient of a parameter, complete and placed as its update needs it |
     | `input "words" from tokens` | what the host writes, and where it takes it from (`#dt.source`) |
     | `output "loss_sum"` | what the host reads, the same on every rank |
     | `share "micro_loss_sum"` | a rank's own part of a sum |
-    | `cache "h.3.attn.keys"` | what generation keeps of the positions before; at first any finite numbers |
-    | `stash "h.3.c_fc"` | what a stage's backward pass reads of its forward pass, for each micro-batch under way |
-    | `sent "h.3"`, `received "h.3"` | what the forward pass of one stage hands to that of the next |
-    | `sent_gradient "h.3"`, `received_gradient "h.3"` | what the backward pass of one stage hands to that of the one before |
+    | `cache "h.3.attn.keys"` | what generation keeps of earlier positions; at first any finite numbers |
+    | `stash "h.3.c_fc"` | what a stage's backward pass reads from its forward pass, for each micro-batch under way |
+    | `sent "h.3"`, `received "h.3"` | what the forward pass of one stage hands to the next stage's |
+    | `sent_gradient "h.3"`, `received_gradient "h.3"` | what the backward pass of one stage hands to the previous stage's |
 
-    A port that is `partial` may be handed on as a partial sum, and stays as it is found: gradients that add up, shares.
-    A strategy that says where a gradient is added up takes that off. Once placed, a port says how the tensor is computed
-    with in this function (`computed`) and, for state, how it lies in memory between functions (`stored`), which may
-    differ; and the type of the `whole`, which the function's own loses once functions are local.
-    Syntax: `#dt.port<parameter "w", computed = <[{} ]>, stored = <[{"dp"} ]>, whole = tensor<8xf32>>`,
+    A port that is `partial` may be handed on as a partial sum, and stays partial where it is found so: gradients that
+    add up, shares. A strategy that says where a gradient is added up removes this mark. Once placed, a port says how
+    the tensor is computed with in this function (`computed`) and, for state, how it is stored between functions
+    (`stored`), which may differ. It also records the type of the `whole` tensor, which the function's own type no
+    longer shows once functions are local. Syntax:
+    `#dt.port<parameter "w", computed = <[{} ]>, stored = <[{"dp"} ]>, whole = tensor<8xf32>>`,
     `#dt.port<gradient "w", partial>`. Where both placements are one: `placed = <[{} ]>`. C1: a slot, and only it, has a
     slot's name. C2: only an input has a source. C3: state is not partial.
   }];
@@ -264,14 +266,14 @@ def DT_PortAttr : DT_Attr<"Port", "port"> {
     PortIdentity identity() const { return {getKind(), getName(), getSlot()}; }
     PortAttr placedAs(ShardingAttr both, RankedTensorType whole) const { return placedAs(both, both, whole); }
     PortAttr placedAs(ShardingAttr computed, ShardingAttr stored, RankedTensorType whole) const;
-    /// Says whether it may be handed on as a partial sum.
+    /// The same port, but marked as one that may be handed on as a partial sum, or not.
     PortAttr withPartial(bool mayBePartial) const;
-    /// Another kind of the same parameter, placed alike.
+    /// A port of another kind for the same parameter, placed alike.
     PortAttr withKind(PortKind kind) const;
 
     bool isPlaced() const { return static_cast<bool>(getComputed()); }
     bool isFrom(SourceKind kind) const { return getSource() && getSource().getKind() == kind; }
-    /// Lives from step to step: parameters, their copies and slots.
+    /// Is kept from step to step: parameters, their copies and slots.
     bool isState() const {
       return getKind() == PortKind::Parameter || getKind() == PortKind::Slot || getKind() == PortKind::Copy;
     }
@@ -311,8 +313,9 @@ def DT_DutyAttr : DT_Attr<"Duty", "duty"> {
     | `both` | one after the other |
     | `transfer` | begins to receive what a pass reads, or waits until what it made has been sent |
 
-    The last of a step's micro-batches reduces what all have added up, the first begins to add: functions differ, and each says
-    which ones it is for. Syntax: `#dt.duty<forward, stage = 1, timetable = "step", for = first|middle>`.
+    The last of a step's micro-batches reduces what all have added up, and the first begins the sum. Their functions
+    differ, so each says which micro-batches it is for. Syntax:
+    `#dt.duty<forward, stage = 1, timetable = "step", for = first|middle>`.
   }];
   let parameters = (ins EnumParameter<DT_Task>:$task, "int64_t":$stage, "StringAttr":$timetable,
                     EnumParameter<DT_MicroBatches>:$micro_batches);
@@ -322,8 +325,8 @@ def DT_DutyAttr : DT_Attr<"Duty", "duty"> {
 def DT_EntryAttr : DT_Attr<"Entry", "entry"> {
   let summary = "Runs a function once, as an entry of a timetable.";
   let description = [{
-    For a micro-batch, unless that is left out, and in one place of each of the memory's spaces; those that are not mentioned: 0.
-    Syntax: `#dt.entry<@micro.forward.1, micro_batch = 3, places = [0, 0, 2]>`.
+    For a micro-batch, unless none is given, and in one place of each of the memory's spaces: place 0 of those that are
+    not listed. Syntax: `#dt.entry<@micro.forward.1, micro_batch = 3, places = [0, 0, 2]>`.
   }];
   let parameters = (ins "FlatSymbolRefAttr":$function, DefaultValuedParameter<"int64_t", "-1">:$micro_batch,
                     OptionalArrayRefParameter<"int64_t">:$places);

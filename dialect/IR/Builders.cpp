@@ -84,7 +84,7 @@ Value dt::buildSpread(OpBuilder &builder, Location loc, Value number, ArrayRef<i
   return BroadcastOp::create(builder, loc, like(number, shape), number, ArrayRef<int64_t>());
 }
 
-/// That number at every index.
+/// A tensor that holds this number at every index.
 static Value buildSplat(OpBuilder &builder, Location loc, RankedTensorType type, TypedAttr number) {
   return ConstantOp::create(builder, loc, DenseElementsAttr::get(type, Attribute(number)));
 }

@@ -7,7 +7,7 @@ using namespace mlir::dt;
 
 namespace {
 
-/// x + scatter_add(init, i, u) becomes scatter_add(x + init, i, u), which adds to x's rows in place of a whole table:
+/// x + scatter_add(init, i, u) becomes scatter_add(x + init, i, u), which adds to x's rows instead of a whole table:
 /// the gradient of a tied embedding, and every accumulated gradient of a table.
 struct AddIntoScatter : OpRewritePattern<AddOp> {
   using OpRewritePattern::OpRewritePattern;

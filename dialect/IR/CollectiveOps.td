@@ -19,8 +19,8 @@ def DT_AllReduceOp : DT_CollectiveOp<"all_reduce", (ins DT_ReductionKind:$kind, 
                                      DT_CollectiveMembers> {
   let summary = "partial -> replicated: combines the pieces of all ranks on every rank.";
   let description = [{
-    With `members`, only these of the ranks along the axes take part: a set of stages, say. C1: axes do not overlap. C2: operand
-    and result have one type. C3: members ascend.
+    With `members`, only these ranks along the axes take part, such as a set of stages. C1: axes do not overlap. C2:
+    operand and result have one type. C3: members ascend.
   }];
   let assemblyFormat = "$kind $operand `over` $axes (`members` $members^)? attr-dict `:` type($operand) `->` type($result)";
 }
@@ -66,8 +66,8 @@ def DT_WaitOp : DT_Op<"wait", [Pure, DT_Waits, DT_Reference, DT_Cost]> {
 def DT_SendOp : DT_Op<"send", [DT_CostOfClass]> {
   let summary = "Begins to send what a stage hands on.";
   let description = [{
-    To the rank `shift` places on along `axes`. The operand, which the function returns as the port, stays as it is until a
-    `dt.await` of the port.
+    To the rank `shift` places on along `axes`. The operand, which the function returns as the port, stays as it is
+    until a `dt.await` of the port.
   }];
   let arguments = (ins DT_Tensor:$operand, DT_PortAttr:$port, DT_AxisRefArray:$axes, I64Attr:$shift);
   let assemblyFormat = "$operand `as` $port `by` $shift `over` $axes attr-dict `:` type($operand)";
@@ -83,7 +83,7 @@ def DT_RecvOp : DT_Op<"recv", [DT_CostOfClass]> {
 
 def DT_AwaitOp : DT_Op<"await", [DT_Waits, SameOperandsAndResultType, DT_Reference, DT_Cost]> {
   let summary = "The same tensor, once its transfer is over.";
-  let description = "Which another function has begun: a receive, whose result this is, or a send, which has read it.";
+  let description = "Another function began the transfer: a receive, whose result this is, or a send, which read it.";
   let arguments = (ins DT_Tensor:$operand, DT_PortAttr:$port);
   let results = (outs Res<DT_Tensor, "", [MemAlloc]>:$result);
   let assemblyFormat = "$operand `of` $port attr-dict `:` type($result)";

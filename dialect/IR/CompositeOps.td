@@ -50,8 +50,8 @@ def DT_RotaryOp : DT_Op<"rotary", [Pure, DT_Precision, AllTypesMatch<["operand",
   let description = [{
     Pairs (i, i + n) of the last dimension's first 2n elements are rotated by position * theta^(-i/n); the others stay.
     Without `pairs` n is half of the dimension. `scaling` changes the frequencies (runtime/abi/rotary.h). `inverse`
-    turns the other way. Su et al., arXiv:2104.09864, in the half-split convention of Llama's published weights.
-    C1: rank at least 3, an even last dimension, and `pairs` from 1 to half of it. C2: one position for each element of
+    rotates the other way. Su et al., arXiv:2104.09864, in the half-split convention of Llama's published weights. C1:
+    rank at least 3, an even last dimension, and `pairs` from 1 to half of it. C2: one position for each element of
     dimension 1.
   }];
   let arguments = (ins DT_FloatTensor:$operand, DT_IntTensor:$positions, F64Attr:$theta, OptionalAttr<I64Attr>:$pairs,
@@ -61,7 +61,7 @@ def DT_RotaryOp : DT_Op<"rotary", [Pure, DT_Precision, AllTypesMatch<["operand",
       (`inverse` $inverse^)? attr-dict `:` type($operand) `,` type($positions) }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// How many pairs turn.
+    /// How many pairs are rotated.
     int64_t countPairs();
     ::dtc::abi::RotaryScaling getScalingOrNone();
   }];
@@ -82,7 +82,7 @@ def DT_DropoutOp : DT_Op<"dropout", [Pure, DT_Precision, AllTypesMatch<["operand
   let hasVerifier = 1;
 }
 
-// Where a piece of an attention lies in the whole, for its dropout mask: see dtc_attention_forward in
+// The attributes say where a piece of an attention is in the whole, for its dropout mask: see dtc_attention_forward in
 // runtime/kernels/cpu/kernels.h for the index of an element's draw.
 class DT_AttentionBase<string mnemonic, list<Trait> traits = []>
     : DT_Op<mnemonic, !listconcat([Pure, DT_FactorLinearPlaced, DT_Differentiable, DT_Reference, DT_CostOfClass,
@@ -103,11 +103,12 @@ def DT_AttentionOp : DT_AttentionBase<"attention", [DT_Evaluation, DT_PrecisionN
     q [B,S,G,R,E], k and v [B,T,G,E], out [B,S,G,R,E], lse [B,G,R,S]: G key/value heads, each serving R query heads.
     With `causal`, key positions above the query's are masked; positions are operands, so pieces of a sequence are
     exact. A key is also masked when its position is not above the query's minus `window` (Beltagy et al.,
-    arXiv:2004.05150). With `starts` [B,S] so is a key whose position is below the query's start. With `softcap` c, scaled scores s become c tanh(s / c). Dropout draws are keyed by key, site and the element's place in the whole: `global_shape` is [B, G, R, L]
-    and `sharding` places q's dimensions on one rank's piece. Scores are never stored. Dao et al., arXiv:2205.14135.
-    C1: shapes agree as above. C2: key has four elements, positions S and T. C3: 0 <= dropout < 1. C4: q, k, v and out
-    have one element type, lse is f32. C5: a window, which has at least one position, needs `causal`; a soft cap is
-    positive. C6: one start for each query of each row.
+    arXiv:2004.05150). With `starts` [B,S] so is a key whose position is below the query's start. With `softcap` c,
+    scaled scores s become c tanh(s / c). Dropout draws are keyed by key, site and the element's place in the whole:
+    `global_shape` is [B, G, R, L] and `sharding` places q's dimensions on one rank's piece. Scores are never stored.
+    Dao et al., arXiv:2205.14135. C1: shapes agree as above. C2: key has four elements, positions S and T. C3: 0 <=
+    dropout < 1. C4: q, k, v and out have one element type, lse is f32. C5: a window, which has at least one position,
+    needs `causal`; a soft cap is positive. C6: one start for each query of each row.
   }];
   let arguments = !con((ins DT_FloatTensor:$q, DT_FloatTensor:$k, DT_FloatTensor:$v, DT_IntTensor:$q_positions,
                         DT_IntTensor:$k_positions, DT_IntTensor:$key, Optional<DT_IntTensor>:$starts), attributes);

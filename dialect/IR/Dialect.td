@@ -16,15 +16,16 @@ def DT_Dialect : Dialect {
        same port means the same tensor in every function, and a result that repeats an argument's updates it in place.
     2. *Where*: ports say how they are computed with and stored, `dt.shardings` (an array, one for each result) how
        operations are placed; after partitioning, shapes are local and collectives explicit.
-    3. *Keep*: what the backward pass computes again stands there, behind a `dt.barrier`; parameters may have copies in
-       the type that products compute in, which `@update` writes and `@refresh` makes of what the host has written.
+    3. *Keep*: the operations that the backward pass recomputes are there again, after a `dt.barrier`; parameters may
+       have copies in the type that products compute in, which `@update` writes and `@refresh` makes from what the host
+       has written.
     4. *How*: launches of kernels, library calls, views and copies.
     5. *When*: collectives are split into a start (result type `!dt.future`) and a `dt.wait`; values have places in the
        arena, and operations become commands of a list.
 
     Module attributes: `dt.mesh` (#dt.mesh), `dt.parameters` (array of #dt.param), `dt.symbols` (dictionary of named
-    sizes), `dt.model` (name). Operations carry
-    `dt.layer` (#dt.layer) and, from differentiation on, `dt.direction` (#dt.direction), which passes preserve.
+    sizes), `dt.model` (name). Operations carry `dt.layer` (#dt.layer) and, from differentiation on, `dt.direction`
+    (#dt.direction), which passes preserve.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;

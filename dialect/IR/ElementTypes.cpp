@@ -1,4 +1,4 @@
-// The compiler's way to the table of element types.
+// The compiler's access to the table of element types.
 #include "dialect/IR/ElementTypes.h"
 
 #include "dialect/IR/Attributes.h"
@@ -12,7 +12,7 @@ static Type withoutFuture(Type type) {
   return future ? Type(future.getValue()) : type;
 }
 
-/// As getElementTypeOrSelf, but looks for tensors first: nearly all that is asked for is of these.
+/// As getElementTypeOrSelf, but looks for tensors first: nearly all queries are about them.
 static Type elementOf(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   return tensor ? tensor.getElementType() : getElementTypeOrSelf(withoutFuture(type));

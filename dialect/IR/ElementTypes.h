@@ -1,4 +1,4 @@
-// The compiler's way to the table of element types.
+// The compiler's access to the table of element types.
 #pragma once
 
 #include "mlir/IR/BuiltinTypes.h"
@@ -11,7 +11,7 @@ namespace mlir::dt {
 /// that the table lacks (OpBase.td).
 const dtc::abi::ElementType &elementTypeOf(Type type);
 
-/// What a tensor, or the tensor that a future will be, takes in memory.
+/// The bytes that a tensor, or the tensor that a future will be, takes in memory.
 uint64_t bytesOf(Type type);
 
 /// The shape of a tensor, or of the tensor that a future will be.

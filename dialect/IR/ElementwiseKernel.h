@@ -9,10 +9,10 @@
 namespace mlir::dt {
 
 /// Whether each element of a kernel's results depends on the same element of its tensors, on numbers that all share
-/// (tensors of rank 0) and on nothing else, such as its place.
+/// (tensors of rank 0) and on nothing else, such as its position.
 bool isElementwise(KernelOp kernel);
 
-/// An elementwise kernel, by the same name, for vectors of `count` elements.
+/// The same elementwise kernel, under the same name, for vectors of `count` elements.
 OwningOpRef<KernelOp> overElements(KernelOp kernel, int64_t count);
 
 /// What an elementwise kernel does to an element, as text without its name: equal for two that do the same.

@@ -42,7 +42,7 @@ def DT_GeluOp : DT_ElementwiseOp<"gelu", [SameOperandsAndResultType, DT_Precisio
   let assemblyFormat = "$operand (`tanh` $tanh^)? attr-dict `:` type($result)";
 }
 def DT_GeluGradOp : DT_ElementwiseOp<"gelu_grad", [SameOperandsAndResultType, DT_Epilogue], DT_ElementwiseInexact> {
-  let summary = "Gradient of dt.gelu for its operand, given that of its result.";
+  let summary = "Gradient of dt.gelu for its operand, given the gradient of its result.";
   let description = [{
     gradient (Φ(x) + x φ(x)); with `tanh` set, and t = tanh(u), u = √(2/π) (x + 0.044715 x³):
     gradient ((1 + t)/2 + x/2 (1 - t²) du/dx). One operation for what would be fifteen in each layer of a model. It has
@@ -89,8 +89,8 @@ def DT_ConvertOp : DT_ElementwiseOp<"convert", [SameOperandsAndResultShape, DT_E
   let summary = "Elementwise conversion between floating-point types, i32 and masks.";
   let description = [{
     To a floating-point type: the nearest value, ties to even, infinite beyond the largest; to i32: towards zero; to a
-    mask: whether the value is not zero. Between floating-point types it counts as linear: partial sums pass. The gradient of a conversion between floating-point types is the conversion
-    back; others have none.
+    mask: whether the value is not zero. Between floating-point types it counts as linear, so partial sums pass through
+    it. The gradient of a conversion between floating-point types is the conversion back; others have none.
   }];
   let arguments = (ins DT_NumberTensor:$operand);
   let results = (outs DT_NumberTensor:$result);

@@ -1,10 +1,10 @@
-// Formulas as C++ expressions: gradients, decompositions and optimizers read as they stand in the literature.
+// Formulas as C++ expressions: gradients, decompositions and optimizers read as they do in the literature.
 //
 //   Expr x(builder, loc, value);
 //   Value y = x * (1.0 - square(tanh(x)));
 //
-// Every operator builds one operation. A number beside an Expr becomes a splat constant of its type; nothing broadcasts
-// implicitly.
+// Every operator builds one operation. A number next to an Expr becomes a splat constant of its type; nothing
+// broadcasts implicitly.
 #pragma once
 
 #include "dialect/IR/Ops.h"
@@ -22,7 +22,7 @@ public:
   OpBuilder &getBuilder() const { return *builder; }
   Location getLoc() const { return loc; }
 
-  /// Another value to go on with at the same place.
+  /// An expression for another value, with the same builder and location.
   Expr with(Value other) const { return Expr(*builder, loc, other); }
   /// A splat of this type.
   Expr splat(double number) const { return with(ConstantOp::create(*builder, loc, getType(), number)); }
@@ -32,11 +32,11 @@ public:
   /// This type with another element type.
   RankedTensorType typeWith(Type element) const { return RankedTensorType::get(getShape(), element); }
 
-  /// This value with elements of another type; itself where it has them.
+  /// This value with elements of another type; itself if it already has that type.
   Expr as(Type element) const {
     return getType().getElementType() == element ? *this : apply<ConvertOp>(typeWith(element), value);
   }
-  /// In f32, where it has fewer bits: formulas of several steps round once, at their end.
+  /// Converted to f32 if it has fewer bits, so that formulas of several steps round once, at their end.
   Expr widened() const {
     Type element = getType().getElementType();
     return isa<FloatType>(element) ? as(builder->getF32Type()) : *this;
@@ -52,7 +52,7 @@ public:
   Expr compare(CompareDirection direction, Expr other) const {
     return apply<CompareOp>(typeWith(builder->getI1Type()), direction, value, other);
   }
-  /// Where this mask holds `onTrue`, elsewhere `onFalse`.
+  /// `onTrue` where this mask holds, `onFalse` elsewhere.
   Expr select(Expr onTrue, Expr onFalse) const { return apply<SelectOp>(value, onTrue, onFalse); }
 
 private:

@@ -1,5 +1,5 @@
-// Factors: the einsum-like rule by which an operation tells propagation, partitioning and cost how its loop dimensions
-// map to its operands' and results' dimensions.
+// Factors: the einsum-like rule with which an operation tells propagation, partitioning and cost how its loop
+// dimensions map to its operands' and results' dimensions.
 //
 //   dt.contract "bsd,df->bsf":   factors b s d f;  lhs: [b] [s] [d];  rhs: [d] [f];  result: [b] [s] [f]
 //   dt.reshape [b,s,h*e] -> [b,s,h,e]:  factors b s h e;  operand: [b] [s] [h e];  result: [b] [s] [h] [e]
@@ -26,7 +26,7 @@ struct Factor {
 };
 
 /// For each dimension of a tensor, its factors (indices into FactorRule::factors), major to minor. A dimension of size
-/// 1 may have none. Lists have room for the usual: rules are made for every operation, often.
+/// 1 may have none. Inline sizes cover the usual case, because rules are made often, for every operation.
 using DimFactors = SmallVector<SmallVector<int, 1>, 4>;
 
 struct FactorRule {
@@ -43,7 +43,7 @@ struct FactorRule {
 /// How an operation's results depend on one operand, for operands that are partial sums; see FactorOpInterface.
 enum class Linearity { Nonlinear, Multilinear, Additive };
 
-/// The operation on other operands and result types, attributes and location kept.
+/// Clones the operation onto other operands and result types; attributes and location are kept.
 Operation *cloneOnto(Operation *op, OpBuilder &builder, ValueRange operands, TypeRange results);
 
 /// Product of the sizes of all factors.

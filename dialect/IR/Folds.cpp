@@ -50,7 +50,7 @@ OpFoldResult SliceOp::fold(FoldAdaptor adaptor) {
   return resplat(adaptor.getOperand(), getType());
 }
 
-// Neutral elements. Multiplication by zero stays: it must carry a NaN on.
+// Neutral elements. Multiplication by zero stays: it must propagate a NaN.
 
 /// Whether a constant operand is a splat of this number.
 static bool isSplatOf(Attribute operand, double number) {
@@ -82,7 +82,8 @@ OpFoldResult DivOp::fold(FoldAdaptor adaptor) {
   return isSplatOf(adaptor.getRhs(), 1) ? OpFoldResult(getLhs()) : OpFoldResult();
 }
 
-/// What a wider type holds exactly comes back unchanged; the way over a narrower one rounds.
+/// A value that went to a wider type, which holds it exactly, comes back unchanged; a detour through a narrower type
+/// rounds.
 OpFoldResult ConvertOp::fold(FoldAdaptor) {
   if (getOperand().getType() == getType())
     return getOperand();

@@ -18,7 +18,7 @@ struct HostTensor {
   HostTensor() = default;
   explicit HostTensor(ArrayRef<int64_t> shape, double fill = 0)
       : shape(shape), elements(std::make_shared<std::vector<double>>(numElements(shape), fill)) {}
-  explicit HostTensor(std::initializer_list<int64_t> shape) // to g++ braces may mean a copied tensor, too
+  explicit HostTensor(std::initializer_list<int64_t> shape) // g++ may take braces for a copied tensor
       : HostTensor(ArrayRef<int64_t>(shape)) {}
 
   static int64_t numElements(ArrayRef<int64_t> shape) {
@@ -32,12 +32,12 @@ struct HostTensor {
   double operator[](int64_t i) const { return (*elements)[i]; }
 };
 
-/// Which rank evaluates, for operations whose meaning depends on the place of a piece in the whole.
+/// Which rank evaluates, for operations whose meaning depends on where a piece is in the whole.
 struct RankContext {
   MeshAttr mesh; ///< null: one rank
   int64_t rank = 0;
   bool f64 = true;              ///< otherwise results of f32, bf16 and f16 are rounded to their type
-  ArrayRef<int64_t> sites = {}; ///< within a kernel, those of the launch, which the kernel's draws number
+  ArrayRef<int64_t> sites = {}; ///< within a kernel, the launch's sites, which the kernel's draws refer to by number
 
   /// The index of this rank within the axes, row-major; 0 without a mesh.
   int64_t indexIn(ArrayRef<AxisRefAttr> axes) const;

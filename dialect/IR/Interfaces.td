@@ -1,5 +1,5 @@
-// What an operation says of itself. Passes ask these interfaces and never an operation's name; an operation lacking one
-// that a pass needs is an error naming the interface.
+// What an operation says about itself. Passes ask these interfaces and never an operation's name; an operation lacking
+// one that a pass needs is an error naming the interface.
 #ifndef DT_INTERFACES_TD
 #define DT_INTERFACES_TD
 
@@ -30,13 +30,13 @@ def DT_FactorOpInterface : OpInterface<"FactorOpInterface"> {
       "return ::mlir::dt::cloneOnto($_op, builder, operands, results);">,
     InterfaceMethod<[{
       Builds the operation on a part of its operands and results: the elements from `offset` on along factor `factor`,
-      which is parallel. Null where the meaning depends on the place of an element along it, and a part cannot be told
-      its own. The default clones it.}],
+      which is parallel. Null where the meaning depends on an element's position along the factor, and a part cannot say
+      where it begins. The default clones it.}],
       "::mlir::Operation *", "buildPart",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands, "::mlir::TypeRange":$results,
            "int":$factor, "int64_t":$offset), "",
       "return ::mlir::dt::cloneOnto($_op, builder, operands, results);">,
-    InterfaceMethod<"What buildLocal recorded; null where the meaning depends on no place.",
+    InterfaceMethod<"What buildLocal recorded; null where the meaning does not depend on a position.",
       "::mlir::dt::ShardingAttr", "getRecordedSharding", (ins), "",
       "return $_op->template getAttrOfType<::mlir::dt::ShardingAttr>(\"sharding\");">,
   ];
@@ -58,8 +58,8 @@ def DT_DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
 def DT_ReferenceOpInterface : OpInterface<"ReferenceOpInterface"> {
   let cppNamespace = "::mlir::dt";
   let description = [{
-    The operation's meaning, written to be read; see dialect/reference/. One rank's view: collectives, which need the
-    other ranks, are the interpreter's own.
+    The operation's meaning, written to be read; see dialect/reference/. This is one rank's view: the interpreter itself
+    evaluates collectives, which need the other ranks.
   }];
   let methods = [
     InterfaceMethod<"Appends the results' values.", "::llvm::LogicalResult", "evaluate",
@@ -82,8 +82,8 @@ def DT_ElementwiseOpInterface : OpInterface<"ElementwiseOpInterface"> {
       (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc, "::mlir::ValueRange":$operands,
            "::mlir::Type":$resultType)>,
     InterfaceMethod<[{
-      A bound on how far that code's result, in f32, lies from the exact `result` of these operands; sums that cancel
-      are the caller's. The default is four units in the last place.}], "double", "getCodeError",
+      A bound on how far that code's result, in f32, lies from the exact `result` of these operands; cancellation in
+      sums is the caller's concern. The default is four units in the last place.}], "double", "getCodeError",
       (ins "::llvm::ArrayRef<double>":$operands, "double":$result), "", "return std::abs(result) * 0x1p-21;">,
   ];
 }
@@ -99,7 +99,7 @@ def DT_DecomposableOpInterface : OpInterface<"DecomposableOpInterface"> {
 
 def DT_EvaluationOpInterface : OpInterface<"EvaluationOpInterface"> {
   let cppNamespace = "::mlir::dt";
-  let description = "Behaves otherwise when a trained model is evaluated than while it is trained, as dropout does.";
+  let description = "Behaves differently when a trained model is evaluated than in training, as dropout does.";
   let methods = [
     InterfaceMethod<"Values of the results when evaluating, built before the operation; an operand may serve.",
       "::llvm::SmallVector<::mlir::Value>", "buildEvaluation", (ins "::mlir::OpBuilder &":$builder)>,
@@ -161,7 +161,7 @@ def DT_LibraryOpInterface : OpInterface<"LibraryOpInterface"> {
 
 def DT_ProductOpInterface : OpInterface<"ProductOpInterface"> {
   let cppNamespace = "::mlir::dt";
-  let description = "A product that a target's library may do something with before it stores it.";
+  let description = "A product that a target's library may process further before it stores the result.";
   let methods = [
     InterfaceMethod<[{
       The same product with an epilogue that reads `other`, of that result type. A second result has the same type. The
@@ -174,7 +174,8 @@ def DT_ProductOpInterface : OpInterface<"ProductOpInterface"> {
 def DT_EpilogueOpInterface : OpInterface<"EpilogueOpInterface"> {
   let cppNamespace = "::mlir::dt";
   let description = [{
-    Something that a library may do with a product before it stores it. See EpilogueStep in dialect/IR/Library.h.
+    An operation that a library may apply to a product before it stores the result. See EpilogueStep in
+    dialect/IR/Library.h.
   }];
   let methods = [
     InterfaceMethod<"What this does with `product`, an operand; nothing where it is none of these steps.",
@@ -184,7 +185,7 @@ def DT_EpilogueOpInterface : OpInterface<"EpilogueOpInterface"> {
 
 def DT_MemoryFormOpInterface : OpInterface<"MemoryFormOpInterface"> {
   let cppNamespace = "::mlir::dt";
-  let description = "Is rewritten as operations that work in place once tensors lie in memory.";
+  let description = "Is rewritten as operations that work in place once tensors have places in memory.";
   let methods = [
     InterfaceMethod<"A value equal to the result, built before the operation.", "::mlir::Value", "buildInMemory",
       (ins "::mlir::OpBuilder &":$builder)>,
@@ -194,8 +195,9 @@ def DT_MemoryFormOpInterface : OpInterface<"MemoryFormOpInterface"> {
 def DT_FusibleOpInterface : OpInterface<"FusibleOpInterface"> {
   let cppNamespace = "::mlir::dt";
   let description = [{
-    May run in one kernel with its neighbours, and is cheap to do once more, as every ElementwiseOpInterface. What is
-    nothing more hands its operand on, or is a constant. See passes/lower/kernels/KernelPlan.h.
+    May run in one kernel with its neighbours, and is cheap to repeat, like every ElementwiseOpInterface. An operation
+    that is neither elementwise, nor a reduction, nor indexed passes its operand's elements on, or is a constant. See
+    passes/lower/kernels/KernelPlan.h.
   }];
   let methods = [
     InterfaceMethod<"Whether this one may, with its types and attributes.", "bool", "canBeFused", (ins), "",
@@ -227,16 +229,16 @@ def DT_IndexedOpInterface : OpInterface<"IndexedOpInterface"> {
     InterfaceMethod<"By how much the number grows along each dimension of the result.",
       "::llvm::SmallVector<int64_t>", "getIndexStrides">,
     InterfaceMethod<[{
-      What a launch tells: arguments rather than constants, so that ranks, layers and sites share code.}],
+      What each launch passes: arguments rather than constants, so that ranks, layers and sites share code.}],
       "::llvm::SmallVector<::mlir::dt::LaunchScalar>", "getIndexScalars">,
     InterfaceMethod<"Code that runs once a call.", "::mlir::dt::IndexedCode", "emitOnce",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc, "const ::mlir::dt::KernelCall &":$call)>,
     InterfaceMethod<[{
-      The elements of numbers first, first + stride, ... (`first` is a 64-bit integer): as many as the vector `type` has,
-      or one where it is a scalar.}], "::mlir::Value", "emitIndexed",
+      The elements of numbers first, first + stride, ... (`first` is a 64-bit integer): as many as the vector `type`
+      has, or one where it is a scalar.}], "::mlir::Value", "emitIndexed",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc, "const ::mlir::dt::IndexedCode &":$once,
            "::mlir::Value":$first, "int64_t":$stride, "::mlir::Type":$type)>,
-    InterfaceMethod<"The meaning of all this: the element of number `number`, counted from the piece's first element.",
+    InterfaceMethod<"The reference meaning: the element with number `number`, counted from the piece's first element.",
       "double", "evaluateNumber", (ins "::llvm::ArrayRef<::mlir::dt::HostTensor>":$operands,
                                        "const ::mlir::dt::RankContext &":$rank, "int64_t":$number)>,
   ];
@@ -248,7 +250,7 @@ def DT_SitedOpInterface : OpInterface<"SitedOpInterface"> {
   let methods = [
     InterfaceMethod<"The place's number, or within a dt.kernel the number of one of the launch's sites.", "uint64_t",
       "getSite">,
-    InterfaceMethod<"Takes another place.", "void", "setSite", (ins "uint64_t":$site)>,
+    InterfaceMethod<"Sets another place.", "void", "setSite", (ins "uint64_t":$site)>,
   ];
 }
 
@@ -276,9 +278,9 @@ def DT_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<"The axes, major to minor.", "::llvm::SmallVector<::mlir::dt::AxisRefAttr>", "getCollectiveAxes">,
-    InterfaceMethod<"Whether of a sum of operands it gives the sum of the results.", "bool", "isLinear", (ins), "",
+    InterfaceMethod<"Whether it maps a sum of operands to the sum of their results.", "bool", "isLinear", (ins), "",
       "return true;">,
-    InterfaceMethod<"Numbers over the axes of those that take part, ascending; none: all.",
+    InterfaceMethod<"Indices over the axes of the ranks that take part, ascending; empty: all.",
       "::llvm::ArrayRef<int32_t>", "getGroupMembers", (ins), "", "return {};">,
     InterfaceMethod<"The tensor type of the result, future or not.", "::mlir::RankedTensorType", "getValueType">,
     InterfaceMethod<[{
@@ -298,10 +300,10 @@ def DT_HostCopyOpInterface : OpInterface<"HostCopyOpInterface"> {
   let cppNamespace = "::mlir::dt";
   let description = [{
     Copies a tensor from the device's memory to the host's, or back. The result is a tensor, or a future of one that a
-    `dt.wait` turns into the tensor. What lies in the host's memory is read by nothing else.
+    `dt.wait` turns into the tensor. Nothing else reads what is in the host's memory.
   }];
   let methods = [
-    InterfaceMethod<"Whether the result lies in the host's memory; else the operand does.", "bool", "isToHost">,
+    InterfaceMethod<"Whether the result is in the host's memory; otherwise the operand is.", "bool", "isToHost">,
     InterfaceMethod<"The same copy with the given result type.", "::mlir::Operation *", "cloneWithType",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::Type":$type), "",
       "return ::mlir::dt::cloneOnto($_op, builder, $_op->getOperands(), type);">,

@@ -6,7 +6,7 @@
 
 namespace mlir::dt {
 
-/// What a call of a kernel offers to an operation whose elements depend on their place: code for its launch scalars
+/// What a call of a kernel offers to an operation whose elements depend on their position: code for its launch scalars
 /// (64-bit integers) and for single elements of operands that are read whole.
 struct KernelCall {
   llvm::function_ref<Value(unsigned scalar)> scalar;

@@ -29,8 +29,8 @@ class DT_BodyOp<string mnemonic, list<Trait> traits = []>
 def DT_FormulaOp : DT_BodyOp<"formula"> {
   let summary = "A function of numbers, to be applied at every index of tensors.";
   let description = [{
-    Arguments, results and what the body computes have rank 0; the body is of elementwise operations and constants.
-    Optimizers are formulas: one for all parameters, however many there are.
+    Arguments, results and what the body computes have rank 0; the body consists of elementwise operations and
+    constants. Optimizers are formulas: one for all parameters, however many there are.
 
     ```mlir
     dt.formula @sgd(%p: tensor<f32>, %g: tensor<f32>, %rate: tensor<f32>) -> tensor<f32> {
@@ -70,8 +70,8 @@ def DT_KernelOp : DT_BodyOp<"kernel"> {
   let summary = "Operations that are compiled together into one native function.";
   let description = [{
     The body is one block of dt operations over tensors: arguments are the inputs, `dt.yield` names the outputs. Its
-    text states the meaning of the generated code; passes/lower/kernels/KernelPlan.h says which bodies code can be generated
-    for and how the function is called.
+    text states the meaning of the generated code; passes/lower/kernels/KernelPlan.h says which bodies code can be
+    generated for and how the function is called.
 
     ```mlir
     dt.kernel @gelu(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
@@ -79,8 +79,8 @@ def DT_KernelOp : DT_BodyOp<"kernel"> {
       dt.yield %y : tensor<8x64xf32>
     }
     ```
-    Layers that do the same share one kernel, so nothing in it names a place in the model: the `site` of a `dt.random` in
-    a kernel is a number into the `sites` of each launch.
+    Layers that do the same share one kernel, so nothing in it names a place in the model: the `site` of a `dt.random`
+    in a kernel is an index into the `sites` of each launch.
 
     C1: one block. C2: the yielded types are the function type's results. C3: at least one result.
   }];

@@ -14,7 +14,7 @@ struct StridedLayout {
   bool isDense() const;
 };
 
-/// A part of a buffer: its first element and how it lies from there.
+/// A part of a buffer: its first element and the layout from there.
 struct StridedView {
   int64_t offset = 0;
   StridedLayout layout;
@@ -49,9 +49,10 @@ struct LibraryCall {
   SmallVector<LaunchScalar> scalars;
   int64_t grid = 1;
   int64_t grain = 1;
-  /// Whether the kernel only moves elements, of any type. Others compute: their floating-point buffers are f32, ...
+  /// Whether the kernel only moves elements, of any type. Otherwise it computes: its floating-point buffers are f32,
+  /// ...
   bool movesOnly = false;
-  /// ... or, where it is told so, have 16 bits.
+  /// ... or may have 16 bits, where the call tells the kernel the element type.
   bool toldElement = false;
 };
 

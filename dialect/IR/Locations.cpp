@@ -1,13 +1,13 @@
-// What locations tell people. A purpose is the metadata of a fused location, which clones and rewrites keep; a unit as
-// the outermost one says that something is made again.
+// What locations tell people. A purpose is the metadata of a fused location, which clones and rewrites keep; a unit
+// attribute as the outermost metadata says that something is recomputed.
 #include "dialect/IR/Locations.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
 
 using namespace mlir;
 
-/// The first answer that is not empty, of `loc` itself and then of the locations that it joins. Walking attributes
-/// generically takes far longer, and every command asks.
+/// The first answer that is not empty, from `loc` itself and then from the locations that it joins. Walking attributes
+/// generically takes far longer, and this is asked for every command.
 template <typename Answer, typename Ask> static Answer findIn(Location loc, Ask &&ask) {
   if (Answer answer = ask(loc); !answer.empty())
     return answer;

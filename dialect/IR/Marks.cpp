@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace mlir::dt;
 
-/// In one look over the attributes: every pass asks this of every operation.
+/// Scans the attributes only once: every pass asks this of every operation.
 Marks dt::marksOf(Operation *op) {
   Marks marks;
   for (NamedAttribute each : op->getRawDictionaryAttrs())
@@ -75,7 +75,7 @@ void Marker::mark(Operation *op, const Marks &marks) {
 }
 
 void dt::completeMarks(Block &block) {
-  SmallVector<Operation *> open; // few: passes mark most of what they make
+  SmallVector<Operation *> open; // few: passes mark most operations that they make
   for (Operation &op : block.without_terminator())
     if (!marksOf(&op).direction)
       open.push_back(&op);
@@ -96,11 +96,11 @@ void dt::completeMarks(Block &block) {
   byReaders();
   for (Operation *op : open)
     complete(op, llvm::map_range(op->getOperands(), [](Value operand) { return operand.getDefiningOp(); }));
-  byReaders(); // of those that got theirs from what they read
+  byReaders(); // which now include those that got theirs from what they read
   llvm::erase_if(open, [](Operation *op) { return bool(marksOf(op).direction); });
   if (open.empty())
     return;
-  // What only hands on what the function takes belongs to what all else there is for.
+  // Operations that only pass a function's arguments on belong to the direction of all the others.
   std::optional<DirectionAttr> common;
   for (Operation &op : block.without_terminator())
     if (DirectionAttr own = marksOf(&op).direction)

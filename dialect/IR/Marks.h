@@ -1,6 +1,7 @@
 // What an operation belongs to: a layer of the model (`dt.layer`, none outside the layers), a part of the training
-// step (`dt.direction`, from differentiation on) and, where it is done in parts beside each other, one of these
-// (`dt.part`, from dt-split-products on). Passes keep marks; what they make bears those of what it is made for.
+// step (`dt.direction`, from differentiation on) and, where work is done in parts next to each other, one of these
+// parts (`dt.part`, from dt-split-products on). Passes keep marks; operations that they make get the marks of what they
+// are made for.
 #pragma once
 
 #include "dialect/IR/Attributes.h"
@@ -20,27 +21,28 @@ struct Marks {
 };
 
 Marks marksOf(Operation *op);
-/// Those of the operation that makes a value; none where it is an argument.
+/// The marks of the operation that makes a value; none where it is an argument.
 Marks marksOf(Value value);
-/// Of work done together: whoever waits for a part waits for all, so the earliest direction counts; the layer of the
-/// first that has one; the part that all are of.
+/// Marks of work done together. Whoever waits for one piece of it waits for all, so the earliest direction counts. The
+/// layer is that of the first operation that has one; the part is the one to which all belong, if there is one.
 Marks joinMarks(llvm::ArrayRef<Operation *> ops);
 
 /// Gives an operation the marks that it does not have. Constants get none: they may be shared.
 void mark(Operation *op, const Marks &marks);
 
-/// Marks many operations. Few of them differ in their attributes, and each dictionary of these is made once.
+/// Marks many operations. They have few different sets of attributes, and the dictionary of each is made only once.
 class Marker {
 public:
   void mark(Operation *op, const Marks &marks);
 
 private:
-  /// By what there was and what was added.
+  /// By the attributes before and the marks that were added.
   DenseMap<std::tuple<Attribute, Attribute, Attribute, Attribute>, DictionaryAttr> marked;
 };
 
-/// Gives operations without a direction the marks of what reads them, which they were made for; where that has none, of
-/// what they read; and where that has none, the direction of all others, if they have one.
+/// Gives operations without a direction the marks of their readers, for which they were made. Where the readers have
+/// none, they get the marks of what they read; where that has none either, the direction of all others, if these share
+/// one.
 void completeMarks(Block &block);
 
 /// Marks every operation that is built while it listens.

@@ -13,16 +13,16 @@ inline constexpr llvm::StringLiteral mesh = "dt.mesh", model = "dt.model", param
 /// How many layers each stage of a pipeline is to have, where a strategy says so; and, once the module has been cut, an
 /// array with each stage's layers.
 inline constexpr llvm::StringLiteral stageLayers = "dt.stage_layers", stages = "dt.stages";
-/// Of which gradients the rows that are added late are gathered, where nobody chose: strings as dt-gather-rows takes
-/// them.
+/// The gradients whose late rows are gathered, where nobody chose: strings in the form that dt-gather-rows takes.
 inline constexpr llvm::StringLiteral rows = "dt.rows";
 /// Of a module whose functions are in order: an array of #dt.timetable.
 inline constexpr llvm::StringLiteral timetables = "dt.timetables";
-/// On a module that no phase may take: a check of what the compiler itself ensures failed, which no input can do.
+/// On a module that no phase may accept: a check of what the compiler itself ensures has failed, which no input can
+/// cause.
 inline constexpr llvm::StringLiteral broken = "dt.broken";
 } // namespace module_attr
 
-/// Attributes of arguments and results (dt.port, dt.dims). Those of operations: Marks.h.
+/// Attributes of arguments and results (dt.port, dt.dims). For those of operations see Marks.h.
 inline constexpr llvm::StringLiteral portAttr = "dt.port", dimsAttr = "dt.dims";
 
 /// The attributes {dt.port} of an argument or a result.
@@ -38,16 +38,16 @@ inline constexpr llvm::StringLiteral loss = "loss", micro = "micro", microNext =
                                      prompt = "prompt", generate = "generate";
 } // namespace function
 
-/// The mesh axis along which stages lie.
+/// The mesh axis along which the stages are placed.
 inline constexpr llvm::StringLiteral pipelineAxis = "pp";
 
 /// Of a function: its #dt.duty.
 inline constexpr llvm::StringLiteral dutyAttr = "dt.duty";
 
-/// What a function does; null before *keep* has said it.
+/// What a function does; null before *keep* has set it.
 inline DutyAttr dutyOf(FunctionOpInterface function) { return function->getAttrOfType<DutyAttr>(dutyAttr); }
 
-/// What an argument or a result is; null where nothing says it.
+/// What an argument or a result is; null where it has no port.
 inline PortAttr argumentPort(FunctionOpInterface function, unsigned index) {
   return function.getArgAttrOfType<PortAttr>(index, portAttr);
 }

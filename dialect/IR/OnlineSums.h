@@ -1,6 +1,6 @@
-// Sums of exponentials that one pass over their terms can form beside the maximum that they are relative to: they are
-// kept relative to the largest element so far, and scaled whenever a larger one comes (Milakov and Gimelshein 2018,
-// "Online normalizer calculation for softmax").
+// Sums of exponentials that one pass over their terms can form together with the maximum that they are relative to:
+// they are kept relative to the largest element seen, and rescaled whenever a larger one comes (Milakov and Gimelshein
+// 2018, "Online normalizer calculation for softmax").
 #pragma once
 
 #include "dialect/IR/Ops.h"

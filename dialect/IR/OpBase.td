@@ -7,7 +7,7 @@ include "dialect/IR/Interfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
-// The element types of runtime/abi/element_type.h. i8 is only moved so far; kernels compute in f32, i32 and masks, and
+// The element types of runtime/abi/element_type.h. As yet i8 is only moved; kernels compute in f32, i32 and masks, and
 // lowering refuses other types (passes/lower/kernels/KernelPlan.h).
 def DT_Tensor : StaticShapeTensorOf<[F32, BF16, F16, I32, I8, I1]>;
 def DT_NumberTensor : StaticShapeTensorOf<[F32, BF16, F16, I32, I1]>;
@@ -19,10 +19,10 @@ def DT_TensorOrFuture : AnyTypeOf<[DT_Tensor, DT_FutureType]>;
 
 class DT_Op<string mnemonic, list<Trait> traits = []> : Op<DT_Dialect, mnemonic, traits>;
 
-// What reads the result is computed late and alone, as it is made again.
+// What reads the result is recomputed, so it is computed late and joins no earlier kernel.
 def DT_SeparatesKernels : NativeOpTrait<"SeparatesKernels"> { let cppNamespace = "::mlir::dt"; }
 
-// The result lies where the operand does: it is the same, at a later time.
+// The result shares the operand's memory: it is the same tensor, at a later time.
 def DT_Waits : NativeOpTrait<"Waits"> { let cppNamespace = "::mlir::dt"; }
 
 def DT_Factor : DeclareOpInterfaceMethods<DT_FactorOpInterface>;

@@ -35,12 +35,12 @@ struct ContractSpec {
 };
 std::optional<ContractSpec> parseContractSpec(StringRef spec);
 
-/// What reads the result is computed late and alone, as it is made again.
+/// What reads the result is recomputed, so it is computed late and joins no earlier kernel.
 template <typename ConcreteOp> class Waits : public OpTrait::TraitBase<ConcreteOp, Waits> {};
 template <typename ConcreteOp> class SeparatesKernels : public OpTrait::TraitBase<ConcreteOp, SeparatesKernels> {};
 
 /// Whether an operation is computed element by element, or sums elements: what is cheap to do together with its
-/// neighbours, or once more. Constants are when they are splats.
+/// neighbours, or to repeat. Constants are when they are splats.
 bool isFusible(Operation *op);
 
 /// The same tensor in a buffer of its own.
@@ -48,7 +48,7 @@ Value buildCopy(OpBuilder &builder, Location loc, Value value);
 /// A tensor of this shape that holds a number, a tensor of rank 0, at every index.
 Value buildSpread(OpBuilder &builder, Location loc, Value number, ArrayRef<int64_t> shape);
 
-/// `value` with zeros behind, `size` elements along a dimension.
+/// `value` padded with zeros at the end of a dimension, to `size` elements along it.
 Value buildLonger(OpBuilder &builder, Location loc, Value value, int64_t dim, int64_t size);
 /// The first elements along each dimension, as many as `type` has.
 Value buildFirst(OpBuilder &builder, Location loc, Value value, RankedTensorType type);

@@ -1,4 +1,4 @@
-// What operations say of 16 bits, where the interface's defaults do not hold.
+// What operations say about 16 bits, where the interface's defaults do not hold.
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Ops.h"
 #include "dialect/IR/Reductions.h"
@@ -14,7 +14,7 @@ Precision ContractOp::getPrecision() { return Precision::Narrow; }
 bool ContractOp::narrowsResult(unsigned) { return true; }
 bool ContractOp::canWidenResults() { return true; }
 
-// What attention reads of a cache it reads in 16 bits.
+// Attention reads caches in 16 bits.
 Precision WriteRowsOp::getPrecision() { return Precision::Narrow; }
 bool WriteRowsOp::narrowsResult(unsigned) { return true; }
 bool WriteRowsOp::canWidenResults() { return false; }

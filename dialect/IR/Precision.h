@@ -6,7 +6,7 @@ class Operation;
 
 namespace dt {
 
-/// What an operation wants of its floating-point operands under a policy that computes in 16 bits.
+/// The type that an operation wants for its floating-point operands under a policy that computes in 16 bits.
 enum class Precision {
   Narrow,    ///< the compute type, always: this is the work that 16 bits are for
   AsOperands ///< the compute type between operations that have it; f32 where an operand is wanted in f32

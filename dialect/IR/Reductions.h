@@ -1,8 +1,9 @@
-// What there is to know of a kind of reduction, in one table: how partial values combine, whatever asks.
+// All about each kind of reduction, in one table: how partial values combine, whoever asks.
 //
-// Some kinds combine tuples: numbers that belong together. A row of an attention's output is one with the logarithm of
-// its weight, which says how much it counts beside others. Operations and shardings have one value and take only kinds
-// of single numbers; collectives of command lists take all (Reduction and log_input in runtime/abi/manifest.proto).
+// Some kinds combine tuples: numbers that belong together. A row of an attention's output belongs with the logarithm of
+// its weight, which says how much the row counts relative to others. Operations and shardings have one value and take
+// only kinds of single numbers; collectives of command lists take all (Reduction and log_input in
+// runtime/abi/manifest.proto).
 #pragma once
 
 #include "dialect/IR/Attributes.h"
@@ -17,14 +18,14 @@ namespace mlir::dt {
 struct Reduction {
   StringLiteral name;
   dtc::abi::Reduction collective; ///< what transports do
-  ArrayRef<double> identities;    ///< what nothing combines to: one number for each of a tuple
+  ArrayRef<double> identities;    ///< the result of combining nothing: one number for each of a tuple
   /// Combines a tuple with another one, in place.
   void (*combineTuples)(MutableArrayRef<double> into, ArrayRef<double> other);
   unsigned arity() const { return identities.size(); }
 
-  // Of single numbers.
+  // The rest is about single numbers.
 
-  /// As operations and shardings have it; none where tuples are combined.
+  /// The kind in operations and shardings; none where tuples are combined.
   std::optional<ReductionKind> kind = std::nullopt;
   double identity() const {
     assert(arity() == 1 && "it combines tuples");
@@ -40,7 +41,8 @@ struct Reduction {
   /// A value combined with itself is itself: partial values may each be the whole.
   bool isIdempotent = false;
 
-  // Code of generated kernels. Of reals the combination may lose a NaN in `a`, but never one in `b` alone.
+  // For the code of generated kernels. On reals the combination may lose a NaN in `a`, but never one that is in `b`
+  // alone.
   bool losesNan = false;
   vector::CombiningKind realLanes{}, integerLanes{};
   Value (*emit)(OpBuilder &builder, Location loc, Value a, Value b) = nullptr;
@@ -49,7 +51,7 @@ struct Reduction {
 const Reduction &reductionOf(ReductionKind kind);
 const Reduction &reductionOf(dtc::abi::Reduction collective);
 
-/// The identity as an element of this type. Of a kind of single numbers.
+/// The identity as an element of this type. Only for kinds of single numbers.
 TypedAttr identityOf(const Reduction &reduction, Type element);
 
 } // namespace mlir::dt

@@ -1,4 +1,4 @@
-// Sources of inputs, as the manifest says them.
+// Sources of inputs, as the manifest has them.
 #pragma once
 
 #include "dialect/IR/Attributes.h"
@@ -30,7 +30,7 @@ inline dtc::abi::Source::Kind abiKindOf(SourceKind kind) {
   llvm_unreachable("all kinds are covered");
 }
 
-/// Of no source: NONE, which programs may not have.
+/// NONE where there is no source; programs may not have that.
 inline dtc::abi::Source abiSourceOf(SourceAttr source) {
   dtc::abi::Source out;
   if (source)

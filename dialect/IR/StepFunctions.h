@@ -1,5 +1,5 @@
-// The functions of a training step, by their names: what each does, when, and which others it is made of. The passes that
-// make these functions find them by name; once *keep* has written duties (#dt.duty), everybody asks those.
+// The functions of a training step, by their names: what each does, when, and which others it is made of. The passes
+// that make these functions find them by name; once *keep* has written duties (#dt.duty), everybody asks those.
 #pragma once
 
 #include "dialect/IR/Names.h"
@@ -7,7 +7,7 @@
 
 namespace mlir::dt {
 
-/// A function as *keep* leaves it: a list of the program, or where there are stages, what is cut into such.
+/// A function as *keep* leaves it: a list of the program, or, where there are stages, what is cut into such lists.
 struct StepFunction {
   llvm::StringLiteral name;
   Task task;
@@ -26,7 +26,7 @@ inline constexpr StepFunction stepFunctions[] = {
     {function::generate, Task::Once, dtc::abi::generationTimetable, MicroBatches::None},
 };
 
-/// What carries out micro-batch `index` of `accumulation`.
+/// The function that carries out micro-batch `index` of `accumulation`.
 inline const StepFunction &functionOfMicroBatch(int64_t index, int64_t accumulation) {
   MicroBatches wanted = index + 1 == accumulation ? MicroBatches::Last
                         : index == 0              ? MicroBatches::First
@@ -37,8 +37,8 @@ inline const StepFunction &functionOfMicroBatch(int64_t index, int64_t accumulat
 /// Before *keep*: the function of a step's last micro-batch, which adds to what came before where others did.
 inline llvm::StringRef lastMicroBatch(bool accumulates) { return accumulates ? function::microNext : function::micro; }
 
-/// The functions before *keep* that a function after it carries out, in their order: itself, but the last micro-batch
-/// goes on with the step's reductions. `has` says which functions there were.
+/// The functions before *keep* that a function after it carries out, in their order: itself, except that the last
+/// micro-batch is followed by the step's reductions. `has` says which functions there were.
 inline llvm::SmallVector<llvm::StringRef, 2> partsOf(llvm::StringRef name,
                                                      llvm::function_ref<bool(llvm::StringRef)> has) {
   if (name != function::microLast)

@@ -136,8 +136,8 @@ def DT_ContractOp : DT_Op<"contract", [Pure, DT_PrecisionNarrow, DT_FactorLinear
   let summary = "Einsum of two tensors.";
   let description = [{
     `spec` names every dimension by a letter, as in "bsd,dhe->bshe": letters missing from the result are summed over.
-    C1: spec has one letter a dimension. C2: one letter, one size. C3: no letter twice in one operand or result, every
-    result letter stands in an operand, every letter of an operand stands in the other or in the result. C4: the
+    C1: spec has one letter for each dimension. C2: one letter, one size. C3: no letter twice in one operand or result,
+    every result letter stands in an operand, every letter of an operand stands in the other or in the result. C4: the
     operands have one element type; the result has it too, or the one that sums of it are formed in.
   }];
   let arguments = (ins StrAttr:$spec, DT_FloatTensor:$lhs, DT_FloatTensor:$rhs);
@@ -150,8 +150,8 @@ def DT_ContractOp : DT_Op<"contract", [Pure, DT_PrecisionNarrow, DT_FactorLinear
 def DT_GatherOp : DT_Op<"gather", [Pure, DT_Precision, DT_FactorLinearPlaced, DT_Differentiable, DT_Reference, DT_CostOfRows, DT_Library]> {
   let summary = "Rows of a table: result[i..., :] = table[indices[i...], :].";
   let description = [{
-    `sharding` is that of the table. Where it splits the rows, this piece holds rows from rank index * local rows on; an index outside the piece
-    gives zeros, so that the pieces sum to the whole.
+    `sharding` is the table's. Where it splits the rows, this piece holds rows from rank index * local rows on; an index
+    outside the piece gives zeros, so that the pieces sum to the whole.
     C1: the table has two dimensions. C2: the result's shape is the indices' followed by the table's width.
   }];
   let arguments = (ins DT_FloatTensor:$table, DT_IntTensor:$indices, OptionalAttr<DT_ShardingAttr>:$sharding);
@@ -163,7 +163,7 @@ def DT_GatherOp : DT_Op<"gather", [Pure, DT_Precision, DT_FactorLinearPlaced, DT
 def DT_ScatterAddOp : DT_Op<"scatter_add", [Pure, AllTypesMatch<["init", "result"]>, DT_FactorLinearPlaced, DT_Differentiable, DT_Reference, DT_CostInPlace, DT_LibraryInPlace]> {
   let summary = "init with updates added to its rows: result[indices[i...], :] += updates[i..., :].";
   let description = [{
-    `sharding` is that of the table (init and result): indices outside the piece are skipped.
+    `sharding` is the table's (init's and the result's): indices outside the piece are skipped.
     C1: init has two dimensions and the result's type. C2: updates' shape is the indices' followed by init's width.
   }];
   let arguments = (ins DT_FloatTensor:$init, DT_IntTensor:$indices, DT_FloatTensor:$updates,
@@ -177,13 +177,13 @@ def DT_WriteRowsOp : DT_Op<"write_rows", [Pure, AllTypesMatch<["init", "result"]
                                          DT_Reference, DT_CostInPlace, DT_LibraryInPlace]> {
   let summary = "init with rows replaced: result[b, positions[s], ...] = rows[b, s, ...].";
   let description = [{
-    How keys and values come to where they are kept while a model generates. A position outside of init is skipped; no
-    two positions within it are equal. Done in place of init.
+    Stores keys and values in their caches while a model generates. A position outside init is skipped; no two positions
+    within it are equal. Overwrites init in place.
 
     ```mlir
     %keys = dt.write_rows %k into %cache at %positions : tensor<1x1x12x64xf32>, tensor<1xi32> -> tensor<1x64x12x64xf32>
     ```
-    C1: init and rows have at least three dimensions, and these are equal but for the second. C2: one position for each
+    C1: init and rows have at least three dimensions, which are equal except for the second. C2: one position for each
     element of the rows' dimension 1. C3: init and rows have one element type.
   }];
   let arguments = (ins DT_FloatTensor:$init, DT_FloatTensor:$rows, DT_IntTensor:$positions);
@@ -197,7 +197,7 @@ def DT_TagOp : DT_Op<"tag", [Pure, DT_Precision, DT_View, SameOperandsAndResultT
   let description = [{
     The identity. `name` is the model's name for the value (such as "h.3.residual"), `dim_names` name its dimensions;
     its gradient is a tag of the same name and dimensions. A strategy writes `sharding`.
-    C1: one name a dimension.
+    C1: one name for each dimension.
   }];
   let arguments = (ins DT_Tensor:$operand, StrAttr:$name, StrArrayAttr:$dim_names, OptionalAttr<DT_ShardingAttr>:$sharding);
   let results = (outs DT_Tensor:$result);
@@ -206,10 +206,10 @@ def DT_TagOp : DT_Op<"tag", [Pure, DT_Precision, DT_View, SameOperandsAndResultT
 }
 
 def DT_BarrierOp : DT_Op<"barrier", [DT_SeparatesKernels, DT_View, SameOperandsAndResultType, DT_FactorLinear, DT_Reference, DT_Cost]> {
-  let summary = "The same tensor, for computing something again from it.";
+  let summary = "The same tensor, from which something is recomputed.";
   let description = [{
-    The identity. What reads it is not merged with what reads the operand, so a value that is made again stays so. A
-    view: it costs nothing.
+    The identity. What reads it is not merged with what reads the operand, so a recomputed value stays separate from the
+    first one. A view: it costs nothing.
   }];
   let arguments = (ins DT_Tensor:$operand);
   let results = (outs Res<DT_Tensor, "", [MemAlloc]>:$result);
@@ -219,10 +219,10 @@ def DT_BarrierOp : DT_Op<"barrier", [DT_SeparatesKernels, DT_View, SameOperandsA
 def DT_ReshardOp : DT_Op<"reshard", [Pure, SameOperandsAndResultType, DT_Factor, DT_Reference, DT_Cost]> {
   let summary = "The same tensor, placed as `sharding` says.";
   let description = [{
-    The identity on whole tensors; what it costs is what moving its pieces costs. It joins how state is stored and how it
-    is computed with: placements do not propagate through it, and each one moves the pieces anew, so that what a
-    forward pass has gathered need not live until the backward pass. Partitioning turns it into collectives.
-    C1: the sharding fits the tensor.
+    The identity on whole tensors; it costs what moving its pieces costs. It connects how state is stored with how it is
+    computed with: placements do not propagate through it, and each reshard moves the pieces again, so what a forward
+    pass has gathered need not live until the backward pass. Partitioning turns it into collectives. C1: the sharding
+    fits the tensor.
   }];
   let arguments = (ins DT_Tensor:$operand, DT_ShardingAttr:$sharding);
   let results = (outs DT_Tensor:$result);

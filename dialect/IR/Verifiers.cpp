@@ -17,7 +17,7 @@ static LogicalResult checkIncreasing(Operation *op, ArrayRef<int64_t> dims, int6
   return success();
 }
 
-/// The sharding of a local piece has one entry a dimension.
+/// The sharding of a local piece has one entry for each dimension.
 static LogicalResult checkSharding(Operation *op, std::optional<ShardingAttr> sharding, int64_t rank) {
   if (sharding && sharding->getRank() != rank)
     return op->emitOpError("sharding has ") << sharding->getRank() << " dimensions, expected " << rank;
@@ -32,7 +32,7 @@ LogicalResult ConstantOp::verify() {
 
 LogicalResult IotaOp::verify() {
   int64_t rank = getType().getRank();
-  if (getDim() >= static_cast<uint64_t>(rank)) // a negative one is a large one
+  if (getDim() >= static_cast<uint64_t>(rank)) // a negative one becomes a large one
     return emitOpError("C1: dim ") << static_cast<int64_t>(getDim()) << " is not a dimension of a result of rank "
                                    << rank;
   return checkSharding(*this, getSharding(), rank);
@@ -79,7 +79,8 @@ LogicalResult TransposeOp::verify() {
   return success();
 }
 
-/// Whether a sum of the operand's elements may have the result's type: theirs, or the one that it is formed in.
+/// Whether a sum of the operand's elements may have the result's type: the elements' own, or the one that the sum is
+/// formed in.
 static bool canSumTo(Value operand, Value result) {
   return elementOf(operand) == elementOf(result) ||
          (elementTypeOf(result.getType()).type == elementTypeOf(operand.getType()).accumulator &&

@@ -5,9 +5,9 @@
 
 namespace mlir::dt {
 
-/// What the time of some work depends on. Of work done together the last of these counts.
+/// What the time of some work depends on. For work done together, the last of these counts.
 enum class WorkClass {
-  Elementwise, ///< each element is read and written once, whatever is computed of it
+  Elementwise, ///< each element is read and written once, whatever is computed from it
   Reduction,   ///< sums or maxima along rows, along columns or of all
   Movement,    ///< copies
   Indexed,     ///< rows of a table by their numbers: gathers, and sums by index
@@ -24,7 +24,7 @@ struct Work {
   Work &operator+=(const Work &other);
 };
 
-/// Of a tensor, or of what a future holds.
+/// Bytes of a tensor, or of what a future holds.
 double storedBytes(Type type);
 double resultBytes(Operation *op);
 

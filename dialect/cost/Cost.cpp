@@ -90,7 +90,7 @@ template <typename Contraction> static double contractionFlops(Contraction op) {
 
 double ContractOp::getFlops() { return contractionFlops(*this); }
 
-/// Besides the contraction's, those of the operations that the epilogue stands for.
+/// The contraction's, and those of the operations that the epilogue stands for.
 double ProductOp::getFlops() {
   double each = getOperand() ? 16 : getGelu() ? 1 + 9 : 1;
   return contractionFlops(*this) + each * elements(getResult());
@@ -145,7 +145,7 @@ WorkClass AllGatherOp::getWorkClass() { return WorkClass::Communication; }
 WorkClass ReduceScatterOp::getWorkClass() { return WorkClass::Communication; }
 WorkClass AllToAllOp::getWorkClass() { return WorkClass::Communication; }
 
-/// Of an operand of which a result holds a part: no more than that.
+/// What is read of an operand of which the result holds only a part: no more than that part.
 template <typename Op> static double partRead(Op op, unsigned operand, unsigned whole) {
   double bytes = storedBytes(op->getOperand(operand).getType());
   return operand == whole ? std::min(bytes, resultBytes(op)) : bytes;
@@ -154,7 +154,8 @@ double SliceOp::getBytesRead(unsigned operand) { return partRead(*this, operand,
 double ShardSliceOp::getBytesRead(unsigned operand) { return partRead(*this, operand, 0); }
 double GatherOp::getBytesRead(unsigned operand) { return partRead(*this, operand, 0); }
 
-/// Of a table that is added to in place, the rows that the updates name: at most as many as there are updates.
+/// The rows of a table that is added to in place which the updates name, in bytes: at most as many as there are
+/// updates.
 static double touchedRows(ScatterAddOp op) {
   return std::min(storedBytes(op.getResult().getType()), storedBytes(op.getUpdates().getType()));
 }
@@ -200,7 +201,7 @@ FailureOr<Work> dt::workOf(Operation *op) {
   return work;
 }
 
-/// What all readers of an argument within a kernel read of it: the most that one does.
+/// What the readers of an argument within a kernel read of it, together: the most that any one of them reads.
 static FailureOr<double> bytesReadOf(BlockArgument argument) {
   double most = 0;
   for (OpOperand &use : argument.getUses()) {

@@ -27,7 +27,7 @@ SmallVector<Value> RmsNormOp::decompose(OpBuilder &builder) {
 }
 
 /// The log-sum-exp is taken relative to the row's maximum, so no exponential overflows. The target's logit is picked by
-/// comparing column numbers, which holds on a piece of the vocabulary too: exactly one piece contributes.
+/// comparing column numbers, which works on a piece of the vocabulary too: exactly one piece contributes.
 SmallVector<Value> SoftmaxCrossEntropyOp::decompose(OpBuilder &builder) {
   Expr logits(builder, getLoc(), getLogits()), targets = logits.with(getTargets());
   int64_t last = logits.getRank() - 1;

@@ -56,7 +56,7 @@ private:
   }
 };
 
-/// Dropout is drawn by an element's place in the whole, which the placement of q's dimensions tells.
+/// Dropout is drawn by an element's place in the whole, which follows from the placement of q's dimensions.
 template <typename Op>
 Operation *buildLocalAttention(Op op, OpBuilder &builder, ValueRange operands, TypeRange results,
                                ShardingAttr querySharding) {
@@ -91,7 +91,7 @@ FactorRule AttentionGradOp::getFactorRule() {
   return factors.rule;
 }
 
-/// All three gradients are linear in that of the output.
+/// All three gradients are linear in the output's gradient.
 Linearity AttentionGradOp::getLinearity(unsigned operand) {
   return getOperation()->getOperand(operand) == getDOut() && operand == getDOutMutable().getOperandNumber()
              ? Linearity::Multilinear

@@ -45,8 +45,8 @@ DT_ELEMENTWISE_FACTORS(SelectOp, Linearity::Nonlinear, Linearity::Additive)
 
 FactorRule ConvertOp::getFactorRule() { return elementwiseRule(getOperation()); }
 
-/// Between floating-point types rounding is taken for the identity that it approximates, as the gradient does. What
-/// truncates or tests for zero is not: a sum of converted pieces is not the converted sum.
+/// Between floating-point types rounding is taken for the identity that it approximates, as the gradient does.
+/// Conversions that truncate or test for zero are not linear: a sum of converted pieces is not the converted sum.
 Linearity ConvertOp::getLinearity(unsigned) {
   bool rounds = isa<FloatType>(getOperand().getType().getElementType()) && isa<FloatType>(getType().getElementType());
   return rounds ? Linearity::Multilinear : Linearity::Nonlinear;

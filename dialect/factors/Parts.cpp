@@ -10,7 +10,7 @@ static bool isSplit(std::optional<ShardingAttr> sharding, int64_t dim) {
   return sharding && !sharding->getDimAxes(dim).empty();
 }
 
-/// A key whose first sample is `samples` further.
+/// A key whose first sample is `samples` further on.
 static Value buildLaterKey(OpBuilder &builder, Location loc, Value key, int64_t samples) {
   if (samples == 0)
     return key;
@@ -26,7 +26,8 @@ static Value buildLaterKey(OpBuilder &builder, Location loc, Value key, int64_t 
   return AddOp::create(builder, loc, type, key, more);
 }
 
-/// The same with such a key, where `isOfSamples`, and the ranks do not split the samples further.
+/// The operation with such a key. Null unless the part is along the samples (`isOfSamples`), and the ranks do not split
+/// these further.
 static Operation *buildDrawing(Operation *op, OpBuilder &builder, ValueRange operands, TypeRange results,
                                bool isOfSamples, std::optional<ShardingAttr> sharding, unsigned key, int64_t offset) {
   if (!isOfSamples || isSplit(sharding, 0))
@@ -61,7 +62,7 @@ Operation *ScatterAddOp::buildPart(OpBuilder &builder, ValueRange operands, Type
   return isOfRows ? nullptr : cloneOnto(getOperation(), builder, operands, results);
 }
 
-/// Only what is dropped depends on a place.
+/// Only which elements are dropped depends on a place.
 template <typename Op>
 static Operation *buildAttentionPart(Op op, OpBuilder &builder, ValueRange operands, TypeRange results, int factor,
                                      int64_t offset) {

@@ -157,7 +157,7 @@ FactorRule BarrierOp::getFactorRule() { return identityRule(getResult()); }
 
 Linearity BarrierOp::getLinearity(unsigned) { return Linearity::Multilinear; }
 
-/// No placement passes: either side has its own.
+/// No placement passes through: each side has its own.
 FactorRule ReshardOp::getFactorRule() {
   FactorRule rule;
   rule.operands.push_back(addFactorPerDim(rule, tensorType(getOperand()), FactorKind::NeedsReplication));
@@ -321,7 +321,7 @@ Operation *ScatterAddOp::buildLocal(OpBuilder &builder, ValueRange operands, Typ
   return cloneWithTable(*this, builder, operands, results, resultShardings[0]);
 }
 
-/// Each row goes anywhere along dimension 1, so that is whole on both sides; the other dimensions are independent.
+/// A row may go anywhere along dimension 1, so this dimension is whole on both sides; the others are independent.
 FactorRule WriteRowsOp::getFactorRule() {
   FactorRule rule;
   RankedTensorType init = tensorType(getInit()), rows = tensorType(getRows());

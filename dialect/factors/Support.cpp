@@ -19,7 +19,7 @@ void dt::appendDim(DimFactors &dims, int factor, int64_t size) {
     dims.back().push_back(factor);
 }
 
-/// Made at once: a clone would first be one more reader of all that the operation reads.
+/// Created directly: a clone would first become one more reader of all that the operation reads.
 Operation *dt::cloneOnto(Operation *op, OpBuilder &builder, ValueRange operands, TypeRange results) {
   return builder.insert(Operation::create(op->getLoc(), op->getName(), results, operands, op->getRawDictionaryAttrs(),
                                           op->getPropertiesStorage(), BlockRange(), /*numRegions=*/0));

@@ -5,7 +5,7 @@
 
 namespace mlir::dt {
 
-/// One new factor for each dimension of `type`; dimensions of size 1 get none, since nothing of them can be split.
+/// One new factor for each dimension of `type`; dimensions of size 1 get none, since they cannot be split.
 DimFactors addFactorPerDim(FactorRule &rule, RankedTensorType type, FactorKind kind = FactorKind::Parallel);
 
 /// Appends a dimension of one factor to `dims`; a dimension of size 1 gets none.

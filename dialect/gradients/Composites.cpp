@@ -100,7 +100,7 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder, ValueRange gs, Grad
       getKPositions(), getKey(), getOut(), getLse(), gs[0], getStarts(), getScaleAttr(), getCausalAttr(),
       getDropoutAttr(), getSiteAttr(), getGlobalShapeAttr(), getWindowAttr(), getSoftcapAttr(), getShardingAttr());
   out.append({gradient.getDQ(), gradient.getDK(), gradient.getDV()});
-  out.append(getOperation()->getNumOperands() - out.size(), Value()); // of positions, key and starts there are none
+  out.append(getOperation()->getNumOperands() - out.size(), Value()); // positions, key and starts have none
   return success();
 }
 

@@ -17,7 +17,7 @@ using Gradients = SmallVectorImpl<Value>;
 template <typename UnaryOp, typename Derivative>
 static LogicalResult chain(UnaryOp op, OpBuilder &builder, ValueRange g, Gradients &out, Derivative derivative) {
   Expr x(builder, op.getLoc(), op.getOperand()), y = x.with(op.getResult()), gradient = x.with(g[0]);
-  // Read or not, each is widened only where the formula needs it: dead conversions are erased.
+  // Widening both costs nothing where the formula does not read them: dead conversions are erased.
   out.push_back((gradient.widened() * derivative(x.widened(), y.widened())).as(x.getType().getElementType()));
   return success();
 }
@@ -79,8 +79,8 @@ LogicalResult SubOp::buildGradient(OpBuilder &builder, ValueRange g, Gradients &
   return success();
 }
 
-/// A factor for use in the backward pass. An activation saves only its operand, so its result is computed afresh rather
-/// than kept: for SwiGLU's silu(gate) * up this saves one tensor.
+/// A factor for use in the backward pass. An activation saves only its operand, so its result is recomputed rather than
+/// kept: for SwiGLU's silu(gate) * up this saves one tensor.
 static Value reread(OpBuilder &builder, Value value) {
   Operation *producer = value.getDefiningOp();
   return isa_and_nonnull<SiluOp, GeluOp>(producer) ? builder.clone(*producer)->getResult(0) : value;
@@ -134,7 +134,7 @@ LogicalResult SelectOp::buildGradient(OpBuilder &builder, ValueRange g, Gradient
   return success();
 }
 
-/// Back to the operand's type. What rounds is taken for the identity that it approximates; integers and masks have no
+/// Back to the operand's type. Rounding is taken for the identity that it approximates; integers and masks have no
 /// gradient.
 LogicalResult ConvertOp::buildGradient(OpBuilder &builder, ValueRange g, Gradients &out) {
   auto isReal = [](Value value) { return isa<FloatType>(getElementTypeOrSelf(value.getType())); };

@@ -85,7 +85,7 @@ LogicalResult ContractOp::buildGradient(OpBuilder &builder, ValueRange g, Gradie
   return success();
 }
 
-/// The gradient of gathered rows without that of the rows gathered at `padding`.
+/// The gradient of gathered rows, but zero for those gathered at the index `padding`.
 static Value maskPadding(OpBuilder &builder, GatherOp gather, int64_t padding, Value g) {
   Location loc = gather.getLoc();
   auto indices = cast<RankedTensorType>(gather.getIndices().getType());

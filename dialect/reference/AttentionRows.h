@@ -1,6 +1,6 @@
 // Attention on strided memory, one query row at a time: what dt.attention's reference semantics and the reference for
 // the attention kernels (which run on strided views of an arena) share. Nothing here is clever: it is what kernels and
-// partitionings are compared with. Numbers are f64, or f64 with a bound of how far code in f32 may be off.
+// partitionings are compared with. Numbers are f64, or f64 with a bound on how far code in f32 may be off.
 #pragma once
 
 #include "runtime/abi/random.h"
@@ -13,7 +13,7 @@
 
 namespace mlir::dt {
 
-/// The value of a number that may know more than that.
+/// The value of a number, which may carry more than its value.
 inline double valueOf(double number) { return number; }
 
 /// Sizes, masks and dropout of one attention; the fields are the scalars of dtc_attention_forward in

@@ -26,7 +26,7 @@ struct ProductForm {
 };
 } // namespace
 
-/// For each of `letters`, where it stands in `from`.
+/// For each of `letters`, its position in `from`.
 static SmallVector<int64_t> positionsIn(StringRef from, StringRef letters) {
   return llvm::map_to_vector(letters, [&](char letter) { return int64_t(from.find(letter)); });
 }

@@ -5,7 +5,7 @@
 using namespace mlir;
 using namespace mlir::dt;
 
-/// A number as a tensor that has it everywhere.
+/// A number as a tensor that holds it everywhere.
 static HostTensor spread(const HostTensor &tensor, ArrayRef<int64_t> shape) {
   return tensor.shape.empty() ? HostTensor(shape, tensor[0]) : tensor;
 }

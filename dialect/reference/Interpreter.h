@@ -1,5 +1,5 @@
 // The reference interpreter: runs a function of the dt dialect on whole tensors, or a partitioned function on all ranks
-// of a mesh in one process. What a pass changes is tested by running before and after.
+// of a mesh in one process. A pass is tested by interpreting a function before and after it.
 #pragma once
 
 #include "dialect/IR/HostTensor.h"

@@ -8,7 +8,8 @@
 
 namespace mlir::dt {
 
-/// A word of a key: (seed, step, first sample, 0), as dt.random says. What nobody has written is NaN, and counts as 0.
+/// A word of a key: (seed, step, first sample, 0), as dt.random says. A word that nobody has written is NaN, and counts
+/// as 0.
 inline int64_t keyWord(const HostTensor &key, int64_t index) {
   return std::isnan(key[index]) ? 0 : static_cast<int64_t>(key[index]);
 }

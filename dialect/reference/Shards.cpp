@@ -55,8 +55,8 @@ HostTensors dt::scatter(const HostTensor &global, ShardingAttr sharding, MeshAtt
   return pieces;
 }
 
-/// The piece of the value that `rank` would hold once its partial pieces were combined: those of the last kind after all
-/// others.
+/// The piece of the value that `rank` would hold once its partial pieces were combined: those of the last kind after
+/// all others.
 static HostTensor combinePartial(ArrayRef<HostTensor> pieces, ShardingAttr sharding, MeshAttr mesh, int64_t rank) {
   if (sharding.getPartial().empty())
     return pieces[rank];

@@ -34,7 +34,7 @@ LogicalResult ConstantOp::evaluate(Operands, const RankContext &, Results &resul
   return success();
 }
 
-/// The elements of what counts, one after the other.
+/// Evaluates an operation whose elements are functions of a number.
 template <typename Op>
 static LogicalResult evaluateNumbers(Op op, Operands operands, const RankContext &rank, Results &results) {
   HostTensor &result = results.emplace_back(op.getType().getShape());
