@@ -12,7 +12,7 @@
 
 namespace dtc::timing {
 
-/// As many steps in a row as it may take until one repeats the one before.
+/// The most steps in a row that it may take until one repeats the one before.
 static int64_t mostSteps(const abi::Manifest &manifest, const std::string &timetable) {
   int64_t most = 1;
   for (const abi::Role &role : manifest.roles())
@@ -20,7 +20,7 @@ static int64_t mostSteps(const abi::Manifest &manifest, const std::string &timet
   return most;
 }
 
-/// Follows step after step, and after each the last step that could be run instead of the next.
+/// Follows step after step. Before each it also tries that step as the last one.
 static uint32_t followSteps(Execution &execution, const std::string &timetable, int64_t most) {
   State state = execution.begin();
   for (int64_t step = 0; step < most; ++step) {

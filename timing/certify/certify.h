@@ -9,31 +9,32 @@
 //   - of collectives, all collectives that were started before it have, whatever their channels: a device may have room
 //     for one only, and NCCL asks for one order of all.
 // The n-th that a rank starts meets the n-th of the others: of collectives by group, of messages by group and pair, as
-// transports match them. Between two steps the ranks meet (the runtime exchanges who asks to stop), with whatever is
+// transports match them. Between two steps the ranks meet (the runtime exchanges who asks to stop), whatever is still
 // under way. Launches take their time and end; copies wait for no other rank.
 //
 // No transport waits for more. Where it waits for less (memory of one host has a place for each channel), all that
 // happens here can happen there too.
 //
-// Why one execution tells of all. Each event (a rank passes a command; a command takes place) has a fixed set of events
-// that must be before it, decided by the lists alone: there are no branches, no timeouts, and nobody takes what another
-// could have had. So an event that can happen stays possible whatever else happens first, and all executions that go on
-// as long as anything can happen end with the same set of events. If one passes all commands, then all do, however long
-// each takes.
+// Why one execution speaks for all. Each event (a rank passes a command; a command takes place) has a fixed set of
+// events that must come before it, decided by the lists alone: there are no branches, no timeouts, and nobody takes
+// what another could have had. So an event that can happen stays possible whatever else happens first, and all
+// executions that go on as long as anything can happen end with the same set of events. If one passes all commands,
+// then all do, however long each takes.
 //
-// Why one rank tells of its class. Ranks are divided into classes (rank_classes.h) so that all ranks of a class play
+// Why one rank speaks for its class. Ranks are divided into classes (rank_classes.h) so that all ranks of a class play
 // one role, and each meets the same classes in each of its groups and at the other end of each message. Merge the
 // events of each class's ranks: what an event of one rank needs are events of classes that are the same for all its
 // ranks. A circle among the ranks' events would be one among the merged ones, so where these have none, the ranks have
 // none, however many there are.
 //
-// Why some steps tell of any number. Between two steps what is under way is compared with what it was a step before:
-// the same commands, equally far from being met. When it is the same, later steps repeat this one. A timetable whose
-// steps leave more and more under way is refused. So is one whose last step leaves anything, of any number of steps.
+// Why a few steps speak for any number. Between two steps what is under way is compared with what it was a step before:
+// the same commands, equally close to being met. When it is the same, later steps repeat this one. A timetable whose
+// steps leave more and more under way is refused. So is one whose last step leaves anything under way, however many
+// steps there are.
 //
-// What is not looked at: that launches end, that a rank is not killed, that the network delivers, that the host fills
-// in its inputs. Communicators are no part of it: groups are one table, which all ranks go through in one order before
-// the first step (runtime/comm), so none is made on the way, in an order that ranks could differ in.
+// What is not checked: that launches end, that a rank is not killed, that the network delivers, that the host fills in
+// its inputs. Communicators play no part: groups are one table, which all ranks go through in one order before the
+// first step (runtime/comm), so none is made later, in an order that could differ between ranks.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -41,8 +42,8 @@
 namespace dtc::timing {
 
 /// Follows all timetables of a program that validateManifest() accepts. Throws Error (BadInput) with one sentence where
-/// a rank would wait for ever, naming it and whom it waits for, or where ranks do not match what they start; ranks,
-/// lists, commands and values are named.
+/// a rank would wait for ever, or where ranks do not match what they start. The sentence names the rank and whom it
+/// waits for, with ranks, lists, commands and values.
 abi::Certificate certify(const abi::Manifest &manifest);
 
 } // namespace dtc::timing

@@ -90,7 +90,7 @@ void Execution::run(State &state, std::string_view timetable, Step step) {
     throw Error(ExitCode::BadInput, fmt::format("its {} can hang: {}", name, describeStandstill(meetings, state)));
 }
 
-/// Takes a rank as far as it goes; says whether it did anything.
+/// Runs a rank as far as it gets; returns whether it did anything.
 bool Execution::advance(State &state, uint32_t rankClass, const std::vector<Task> &tasks) {
   State::Rank &rank = state.ranks[rankClass];
   if (rank.hasRun)
@@ -115,7 +115,7 @@ uint32_t Execution::tokenOf(uint32_t rankClass, const Place &place) const {
   return resolvers[static_cast<size_t>(ranks.classes[rankClass].role)].tokenOf(place.get(), *place.entry);
 }
 
-/// False: it waits for others.
+/// Returns false if it waits for others.
 bool Execution::execute(State &state, uint32_t rankClass, const Place &place) {
   if (!place.get().has_wait()) {
     start(state, rankClass, place);
@@ -168,7 +168,7 @@ void Execution::start(State &state, uint32_t rankClass, const Place &place) {
   settle(state, seat.meeting);
 }
 
-/// What two that meet differ in; empty: in nothing that matters.
+/// In what two commands that meet differ; empty if in nothing that matters.
 static std::string findDifference(const abi::Command &one, const abi::Command &other) {
   if (!one.has_start()) {
     const abi::Transfer &a = abi::transferOf(one), &b = abi::transferOf(other);
@@ -207,7 +207,7 @@ void Execution::requireAgreement(uint32_t rankClass, const Place &place, Meeting
                           difference));
 }
 
-/// Lets all take place that can, from a meeting where something has changed on.
+/// Lets everything take place that can, starting at a meeting where something has changed.
 void Execution::settle(State &state, uint32_t meeting) {
   std::vector<uint32_t> changed{meeting};
   while (!changed.empty()) {
@@ -231,7 +231,7 @@ void Execution::settle(State &state, uint32_t meeting) {
   }
 }
 
-/// Whether all have started the next one there, and have nothing before it.
+/// Whether all have started the next command there, and have nothing before it.
 bool Execution::takesPlace(const State &state, uint32_t meeting) const {
   const Meeting &where = meetings[meeting];
   for (uint32_t member = 0; member < where.classes.size(); ++member) {

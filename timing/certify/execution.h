@@ -23,7 +23,7 @@ struct Place {
   const abi::Command &get() const { return list->commands(command); }
 };
 
-/// What has happened so far.
+/// What has happened up to now.
 struct State {
   /// Started, and has not taken place.
   struct Issued {
@@ -34,19 +34,19 @@ struct State {
   struct Flight {
     static constexpr uint32_t none = UINT32_MAX;
     uint32_t meeting; ///< none: a copy
-    int64_t number;   ///< the n-th there; of several parts the last one's
+    int64_t number;   ///< the n-th there; the last part's if there are several
     Place place;
   };
   struct Rank {
     std::array<std::deque<Issued>, abi::MaximumChannels> channels; ///< in the order of starts
     std::deque<Issued> collectives;                                ///< on all channels
     std::unordered_map<uint32_t, Flight> flights;                  ///< by token
-    size_t entry = 0, next = 0; ///< of the entries that are to be run, and of that one's commands which matter
+    size_t entry = 0, next = 0; ///< among the entries to run, and among that entry's commands that matter
     Place waitsAt = {};         ///< no entry: it does not
     bool hasRun = false;        ///< all that was to be run
   };
   struct Met {
-    int64_t done = 0;             ///< so many have taken place
+    int64_t done = 0;             ///< how many have taken place
     std::vector<int64_t> started; ///< of each member
     struct First {
       uint32_t member;
@@ -63,21 +63,21 @@ struct State {
 
 class Execution {
 public:
-  /// Which outlive it.
+  /// `meetings` must outlive it.
   explicit Execution(const Meetings &meetings);
 
   /// The parts of a timetable that a step of several runs.
   struct Step {
     bool isFirst, isLast;
   };
-  /// Goes on by one step of all ranks. Throws Error (BadInput) as certify() does.
+  /// Continues by one step of all ranks. Throws Error (BadInput) as certify() does.
   void run(State &state, std::string_view timetable, Step step);
 
   /// Throws where anything is under way.
   void requireNothingUnderWay(const State &state, std::string_view timetable) const;
 
   State begin() const;
-  uint64_t commands() const { return followed; } ///< so far, in all runs
+  uint64_t commands() const { return followed; } ///< in all runs until now
 
 private:
   /// An entry, with the commands that start something or wait.

@@ -27,7 +27,7 @@ Meetings::Seat Meetings::makeSeat(uint32_t rankClass, Way way, bool receives) {
   if (way.shift != 0) {
     uint32_t peer = ranks.ofRanks[static_cast<size_t>(mesh.neighbour(rank, group, way.shift))];
     auto size = static_cast<int64_t>(mesh.group(rank, group).ranks.size());
-    // Of a receive the sender is the other: from there it is as far back.
+    // For a receive the sender is the other rank: seen from there, this one is as far back.
     return receives ? Seat{add({way.group, abi::shifted(0, -way.shift, size)}, {peer, rankClass}), 1}
                     : Seat{add(way, {rankClass, peer}), 0};
   }

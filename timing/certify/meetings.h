@@ -1,5 +1,5 @@
-// Where classes of ranks meet: what they start of one group, or send to each other, the n-th of one with the n-th of
-// the others.
+// Where classes of ranks meet: at the collectives that they start in one group, or at the messages that they send to
+// each other. The n-th of one meets the n-th of the others.
 #pragma once
 
 #include "timing/certify/rank_classes.h"
@@ -10,19 +10,19 @@ namespace dtc::timing {
 
 /// The collectives of a group of ranks of these classes, or the messages from one class to another.
 struct Meeting {
-  Way way; ///< of messages: the sender's
+  Way way; ///< for messages: the sender's
   uint32_t channel;
-  std::vector<uint32_t> classes; ///< who take part; of messages the sender's, then the receiver's
+  std::vector<uint32_t> classes; ///< who take part; for messages the sender's, then the receiver's
   bool isCollective() const { return way.shift == 0; }
 };
 
 class Meetings {
 public:
-  /// All outlive it.
+  /// All arguments must outlive it.
   Meetings(const abi::Manifest &manifest, const Mesh &mesh, const RankClasses &ranks,
            const std::vector<std::set<Way>> &ways);
 
-  /// A meeting, and which of its classes a rank is there.
+  /// A meeting, and which of its classes a rank belongs to there.
   struct Seat {
     uint32_t meeting, member;
     bool operator==(const Seat &) const = default;
@@ -33,8 +33,8 @@ public:
   size_t size() const { return meetings.size(); }
   const Meeting &operator[](uint32_t meeting) const { return meetings[meeting]; }
 
-  /// Whom a rank meets: the first of another member's class in its group, or who is at the other end of its message. Of
-  /// its own member itself.
+  /// Whom a rank meets: the first rank of another member's class in its group, or the one at the other end of its
+  /// message. For its own member, itself.
   int rankOf(Seat own, int rank, uint32_t member) const;
 
   const abi::Manifest &program() const { return manifest; }
@@ -57,7 +57,7 @@ private:
   std::vector<Meeting> meetings;
   std::map<std::pair<Way, std::vector<uint32_t>>, uint32_t> numbers;
   struct Ends {
-    Seat sends, receives; ///< equal of collectives
+    Seat sends, receives; ///< equal for collectives
   };
   std::vector<std::map<Way, Ends>> seats; ///< of each class
 };

@@ -36,7 +36,7 @@ std::set<Way> waysOf(const abi::Manifest &manifest, const abi::Role &role) {
 
 namespace {
 
-/// What tells a rank from others: its class, and the classes that it meets.
+/// What distinguishes a rank from others: its class, and the classes that it meets.
 using Signature = std::vector<uint32_t>;
 
 class Refinement {
@@ -46,7 +46,7 @@ public:
   RankClasses run();
 
 private:
-  /// Ranks that meet by one way: the members of a group, or two that exchange messages, in both orders.
+  /// Ranks that meet in one way: the members of a group, or two that exchange messages, in both orders.
   struct Met {
     std::vector<int> ranks;   ///< that use the way
     std::vector<int> members; ///< whom they meet

@@ -22,7 +22,7 @@ static std::string_view kindOf(const abi::Collective &collective) {
   return names.at(static_cast<size_t>(collective.kind()));
 }
 
-/// "ranks 0, 1", or how many they are.
+/// "ranks 0, 1", or how many there are.
 static std::string ranksText(const std::vector<int> &ranks) {
   constexpr size_t few = 4;
   return ranks.size() <= few ? fmt::format("ranks {}", fmt::join(ranks, ", ")) : fmt::format("{} ranks", ranks.size());
@@ -39,13 +39,13 @@ std::string textOf(const Meetings &meetings, Meetings::Seat seat, int rank, cons
 
 namespace {
 
-/// Something that does not happen: a rank's wait for what it has started, or that by itself.
+/// Something that does not happen: a rank's wait for a command that it has started, or that command itself.
 struct Stuck {
   int rank;
   Meetings::Seat seat;
   Place started;
-  Place waits;     ///< no entry: by itself
-  std::string why; ///< it keeps up the one before it: ", which rank 1 sends only after"
+  Place waits;     ///< no entry: the started command itself
+  std::string why; ///< how it holds up the one before it: ", which rank 1 sends only after"
 
   bool isWait() const { return waits.entry != nullptr; }
   bool isSame(const Stuck &other) const {
@@ -74,19 +74,19 @@ private:
 
   const Meetings &meetings;
   const State &state;
-  std::vector<Stuck> chain; ///< each is kept up by the next
+  std::vector<Stuck> chain; ///< each is held up by the next
   std::string end;          ///< and the last by this
 };
 
 } // namespace
 
-/// "rank 3", and of which role where there are several.
+/// "rank 3", and its role where there are several.
 std::string Chain::nameOf(int rank) const {
   std::string role = meetings.program().roles_size() > 1 ? fmt::format(" ({})", meetings.roleOf(rank).name()) : "";
   return fmt::format("rank {}{}", rank, role);
 }
 
-/// A rank that waits, and for what.
+/// A rank that waits, and what it waits for.
 Stuck Chain::waitOf(int rank, std::string why) const {
   const State::Rank &own = stateOf(rank);
   uint32_t token =
@@ -112,7 +112,7 @@ std::optional<Stuck> Chain::findMissing(const Stuck &last) {
   return std::nullopt;
 }
 
-/// What a member has started before, on the channel, or of all collectives.
+/// What a member has started before, on the channel or among all collectives.
 std::optional<Stuck> Chain::findBefore(const Stuck &last, bool onChannel) const {
   const Meeting &where = meetings[last.seat.meeting];
   for (uint32_t member = 0; member < where.classes.size(); ++member) {
@@ -134,7 +134,7 @@ std::optional<Stuck> Chain::findNext(const Stuck &last) {
   return !next && end.empty() ? findBefore(last, /*onChannel=*/false) : next;
 }
 
-/// From the first rank that waits until something comes up again. Of a ring of very many ranks a part tells all.
+/// From the first rank that waits until something comes up again. A part of a ring of very many ranks says enough.
 void Chain::follow() {
   constexpr size_t most = 64;
   auto waiting = std::ranges::find_if(state.ranks, [](const State::Rank &rank) { return !rank.hasRun; });
@@ -151,7 +151,7 @@ void Chain::follow() {
   end = " at least";
 }
 
-/// The last is kept up by number `at`. What leads there is left out, but for a wait where the circle has none.
+/// The last is held up by number `at`. What leads there is left out, except for a wait where the circle has none.
 void Chain::close(size_t at, const std::string &why) {
   auto circle = chain.begin() + static_cast<std::ptrdiff_t>(at);
   auto lowest = chain.end();

@@ -15,7 +15,8 @@ namespace dtc::timing {
 
 namespace {
 
-/// What figures of one kind can be. The bounds are far from all that exists: beyond them is a mistake of units.
+/// What figures of one kind can be. The bounds are far beyond all that exists: a figure outside them is a mistake of
+/// units.
 struct Figure {
   double least, most;
   std::string_view unit;

@@ -1,4 +1,4 @@
-// A cluster, and where the ranks of a mesh lie on it.
+// A cluster, and where the ranks of a mesh are on it.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -16,36 +16,37 @@ namespace dtc::timing {
 /// offending value, and what would be right.
 Cluster readCluster(const std::string &path);
 Cluster parseCluster(const std::string &text, const std::string &path);
-/// As files have it, so that parseCluster reads it back.
+/// In the form of cluster files, so that parseCluster reads it back.
 std::string printCluster(const Cluster &cluster);
 
 /// What is wrong with a cluster's figures, or an empty string.
 std::string findClusterFault(const Cluster &cluster);
 
-/// How the members of a group lie: of each level, over how many of the units that it joins they spread, as many as in
-/// the widest place. {8, 4}: in four nodes, eight in each. The product is at least the number of members.
+/// How the members of a group are spread: for each level, over how many of the units that it joins, counted in the
+/// widest place. {8, 4}: over four nodes, eight in each. The product is at least the number of members.
 struct Span {
   std::vector<int64_t> units;
   int64_t members = 1;
-  /// The outermost level that joins any of them; -1 of a single member.
+  /// The outermost level that joins any of them; -1 for a single member.
   int outermost() const;
   bool operator==(const Span &) const = default;
 };
 
 /// The ranks of a mesh on a cluster's devices.
 ///
-/// Mesh axes are laid on positions from the inside outwards: those that axis_order names as it names them, then the
-/// mesh's others from its last one on. So without axis_order rank r has position r. Positions fill nodes in their
-/// order: of GPUs as many as each has, of processors equally many on each, ceil(ranks / nodes). Which share a
-/// processor's node share its cores: a rank's device is the kind of that name with as many threads as it gets cores, or
-/// the next smaller one.
+/// Mesh axes are laid on positions from the inside outwards: first those that axis_order names, in its order, then the
+/// mesh's others, the last one first. So without axis_order rank r has position r. Positions fill nodes in their order:
+/// with GPUs as many as each node has, with processors equally many on each, ceil(ranks / nodes). Ranks on a
+/// processor's node share its cores: a rank's device is the kind of that name with as many threads as the rank gets
+/// cores, or the next smaller one.
 class Layout {
 public:
   /// Throws Error (BadInput) where the mesh has more ranks than the cluster has devices, or does not fit into its
   /// nodes. Copies what it needs. The cluster must be one that findClusterFault finds nothing wrong with.
   Layout(const Cluster &cluster, const abi::Mesh &mesh);
 
-  /// As these ranks find it: no link is shared by more devices than there are ranks in what it leads out of.
+  /// The cluster as these ranks find it: no link is shared by more devices than there are ranks in the unit that it
+  /// leads out of.
   const Cluster &cluster() const { return onCluster; }
   int64_t ranks() const { return rankCount; }
   /// Its position on the cluster, from 0, when devices are counted from the first node on.
@@ -54,7 +55,7 @@ public:
   /// Index into Cluster.devices.
   int deviceIndexOf(int64_t rank) const;
   int64_t nodeOf(int64_t rank) const;
-  /// Ranks that share the node of `rank`, and its cores (0: no processor's).
+  /// Ranks that share the node of `rank`, and its cores (0: not a processor's).
   int64_t ranksOnNodeOf(int64_t rank) const;
   int64_t coresOfNodeOf(int64_t rank) const;
   Span spanOf(std::span<const int64_t> members) const;
@@ -65,9 +66,9 @@ private:
   /// Nodes of one entry of Cluster.nodes, those that have ranks.
   struct Block {
     int64_t firstNode, firstPosition;
-    int64_t each; ///< positions of a node
+    int64_t each; ///< positions of each node
     int64_t cores;
-    int device, lastDevice; ///< kinds; of processors the last node of all may have fewer ranks, and so another kind
+    int device, lastDevice; ///< kinds; with processors the last node of all may have fewer ranks, and so another kind
   };
 
   void layAxes(const abi::Mesh &mesh);

@@ -14,7 +14,7 @@ int64_t nodeCount(const Cluster &cluster) {
   return count;
 }
 
-/// Devices of every node, or nothing where nodes differ or their devices are the mesh's ranks.
+/// The number of devices of every node, or 0 where nodes differ or their devices are the mesh's ranks.
 static int64_t evenDevices(const Cluster &cluster) {
   int64_t each = cluster.nodes(0).devices();
   bool isEven = std::all_of(cluster.nodes().begin(), cluster.nodes().end(),

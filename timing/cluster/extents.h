@@ -20,8 +20,8 @@ struct Extent {
 bool isOfProcessors(const Nodes &nodes);
 int64_t nodeCount(const Cluster &cluster);
 
-/// Those of all levels, inner ones first; or, in `fault`, why there are none. Asks for nodes that are in order: at
-/// least one, each with a count, and with devices or cores.
+/// The extents of all levels, inner ones first; or, in `fault`, why there are none. Requires valid nodes: at least one,
+/// each with a count, and with devices or cores.
 std::vector<Extent> extentsOf(const Cluster &cluster, std::string &fault);
 
 } // namespace dtc::timing

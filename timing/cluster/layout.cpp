@@ -9,7 +9,7 @@
 
 namespace dtc::timing {
 
-/// Beyond them no mesh is meant; products of sizes cannot overflow.
+/// No real mesh has more; below it products of sizes cannot overflow.
 static constexpr int64_t MostRanks = int64_t(1) << 40;
 
 static std::string textOf(const abi::Mesh &mesh) {
@@ -25,7 +25,7 @@ static std::string shrunk(const abi::Mesh &mesh, int64_t ranks, int64_t devices)
   int64_t mostRanks = 0;
   for (const abi::Axis &axis : mesh.axes()) {
     int64_t others = ranks / axis.size(), size = devices / others;
-    while (size > 1 && axis.size() % size != 0) // what divided the model before divides it again
+    while (size > 1 && axis.size() % size != 0) // what divided the model before still divides it
       --size;
     if (size >= 1 && size * others > mostRanks) {
       mostRanks = size * others;
@@ -67,7 +67,7 @@ Layout::Layout(const Cluster &cluster, const abi::Mesh &mesh) : onCluster(cluste
   shareLinks();
 }
 
-/// Axes named first lie innermost.
+/// Axes named first are innermost.
 void Layout::layAxes(const abi::Mesh &mesh) {
   std::vector<int> order;
   for (const std::string &name : onCluster.axis_order())
@@ -89,7 +89,7 @@ void Layout::layAxes(const abi::Mesh &mesh) {
   }
 }
 
-/// The kind of a processor for so many ranks on so many cores.
+/// The kind of processor for this many ranks on this many cores.
 static int kindFor(const Cluster &cluster, const std::string &name, int64_t cores, int64_t ranks) {
   int64_t wanted = std::max<int64_t>(1, cores / std::max<int64_t>(1, ranks));
   int best = -1;
@@ -128,7 +128,7 @@ void Layout::fillNodes() {
   }
 }
 
-/// A link that more devices could share than there are ranks in its unit is shared by these.
+/// Where fewer ranks are in a unit than devices could share its link, only those ranks share it.
 void Layout::shareLinks() {
   for (int level = 0; level < onCluster.levels_size(); ++level) {
     int64_t most = 1; // devices in a unit of the level before
@@ -159,7 +159,7 @@ int64_t Layout::ranksOnNode(const Block &block, int64_t node) const {
   return std::min(block.each, rankCount - first);
 }
 
-/// Which unit of a level it lies in; -1 stands for devices.
+/// The unit of a level that it is in; level -1 stands for devices.
 int64_t Layout::unitAt(int level, int64_t position) const {
   if (level < 0)
     return position;

@@ -11,12 +11,12 @@
 
 namespace dtc::timing {
 
-/// What anybody would write by hand or `dtc calibrate` measures is far less.
+/// Anything written by hand or measured by `dtc calibrate` is far shorter.
 static constexpr size_t LongestText = size_t(1) << 20;
 
 namespace {
 
-/// Keeps the first error of a text: those behind it often follow from it.
+/// Keeps the first error of a text: later ones often follow from it.
 class FirstError : public google::protobuf::io::ErrorCollector {
 public:
   void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string &message) override {

@@ -32,7 +32,7 @@ double secondsOf(const Parts &parts) {
   return seconds;
 }
 
-// What formulas are made of.
+// The building blocks of the formulas.
 
 static bool anyRoute(const Route &) { return true; }
 static bool severalLevels(const Route &route) { return route.crossings.size() > 1; }
@@ -48,11 +48,11 @@ static double shareOfOthers(const Route &route) {
   return static_cast<double>(route.members - 1) / static_cast<double>(route.members);
 }
 
-/// What a group that passes over a level on all its links moves in a second.
+/// What a group that crosses a level on all its links moves in a second.
 static double groupBandwidth(const Crossing &crossing) {
   return crossing.bandwidth * static_cast<double>(crossing.inside);
 }
-/// What one member does that is alone at its link.
+/// What one member moves in a second when it has its link to itself.
 static double ownBandwidth(const Crossing &crossing) {
   return std::min(crossing.linkBandwidth, groupBandwidth(crossing));
 }
@@ -62,7 +62,7 @@ static const Crossing &narrowest(const Route &route) {
       [](const Crossing &one, const Crossing &other) { return groupBandwidth(one) < groupBandwidth(other); });
 }
 
-/// Adds what the narrowest level takes to move so many bytes past each member.
+/// Adds the time that the narrowest level takes to move this many bytes past each member.
 static Parts moved(Parts parts, const Route &route, double bytes) {
   const Crossing &crossing = narrowest(route);
   for (Part &part : parts)
@@ -72,13 +72,13 @@ static Parts moved(Parts parts, const Route &route, double bytes) {
 }
 
 /// The latencies of p-1 hops from member to member, each unit entered once, `times` over. The hop that would close the
-/// circle is one of the innermost.
+/// circle, which is not made, is one of the innermost.
 static Parts hops(const Route &route, double times) {
   Parts parts;
   int64_t beyond = 0; // hops over outer levels
   for (size_t i = route.crossings.size(); i-- > 0;) {
     const Crossing &crossing = route.crossings[i];
-    int64_t units = std::max<int64_t>(1, beyond) * crossing.units; // of this level, in all
+    int64_t units = std::max<int64_t>(1, beyond) * crossing.units; // of this level, altogether
     int64_t count = i == 0 ? route.members - 1 - beyond : units - beyond;
     parts.insert(parts.begin(), {crossing.level, times * static_cast<double>(count) * crossing.latency, 0});
     beyond = units;
@@ -102,7 +102,7 @@ static Parts doubleTree(const Route &route, const Exchange &exchange) {
   return moved(std::move(parts), route, 2 * exchange.payload);
 }
 
-/// So many rounds on one level, and so many bytes in all of them.
+/// This many rounds on one level, and this many bytes in all of them together.
 static Parts rounds(const Route &route, double count, double bytes) {
   const Crossing &crossing = route.crossings.front();
   return {{crossing.level, count * crossing.latency, bytes / groupBandwidth(crossing)}};
@@ -110,7 +110,7 @@ static Parts rounds(const Route &route, double count, double bytes) {
 static Parts recursiveDoubling(const Route &route, const Exchange &exchange) {
   return rounds(route, log2Of(route), log2Of(route) * exchange.payload);
 }
-/// Recursive halving, or doubling of what grows.
+/// Recursive halving, or recursive doubling of what grows.
 static Parts recursiveHalf(const Route &route, const Exchange &exchange) {
   return rounds(route, log2Of(route), shareOfOthers(route) * exchange.payload);
 }
@@ -118,7 +118,7 @@ static Parts halvingDoubling(const Route &route, const Exchange &exchange) {
   return rounds(route, 2 * log2Of(route), 2 * shareOfOthers(route) * exchange.payload);
 }
 
-/// Each member exchanges a p-th with each other one, one after the other.
+/// Each member exchanges a p-th with every other member, one after the other.
 static Parts pairwise(const Route &route, const Exchange &exchange) {
   Parts parts;
   for (const Crossing &crossing : route.crossings) {
@@ -139,7 +139,7 @@ static Parts binomialTree(const Route &route, const Exchange &exchange) {
 }
 
 /// Where the latency of all hops is `latency` and the payload takes `moving` to pass one: with s segments
-/// (p-2+s) (latency / (p-1) + moving / s), which is least at s = sqrt((p-2) (p-1) moving / latency).
+/// (p-2+s) (latency / (p-1) + moving / s), which is smallest at s = sqrt((p-2) (p-1) moving / latency).
 static Parts chain(const Route &route, const Exchange &exchange) {
   double moving = exchange.payload / groupBandwidth(narrowest(route));
   double latency = secondsOf(hops(route, 1)), before = static_cast<double>(route.members - 2);
@@ -178,7 +178,7 @@ static Parts directBroadcast(const Route &route, const Exchange &exchange) {
   return {{crossing.level, Meetings * crossing.latency, exchange.payload / crossing.bandwidth}};
 }
 
-/// The innermost level, and all others, whose members are those that one unit has.
+/// The innermost level, and all the others, where one unit counts as one member.
 static std::pair<Route, Route> split(const Route &route) {
   const Crossing &inner = route.crossings.front();
   Route within{{inner}, inner.units}, between;
@@ -208,13 +208,13 @@ static Parts hierarchicalHalf(const Route &route, const Exchange &exchange) {
   return hierarchicalOf(route, exchange, {exchange.kind});
 }
 
-// As runtime/comm/hosts does it.
+// The next formulas follow runtime/comm/hosts.
 
-/// Below, members that are each on a host of their own tell each other all terms, so many bytes at most.
+/// Up to this many bytes, members that are each on a host of their own send each other all terms.
 static constexpr double SmallBytes = 64 << 10;
 
 namespace {
-/// A group on several hosts: its members within one, and what leads out of them.
+/// A group on several hosts: its members within one host, and what leads out of the hosts.
 struct Hosts {
   explicit Hosts(const Route &route) {
     for (const Crossing &crossing : route.crossings)
@@ -224,7 +224,7 @@ struct Hosts {
     for (const Crossing &crossing : between.crossings)
       between.members *= crossing.units;
   }
-  /// What crosses between hosts: of each member to `bytes` for each other host.
+  /// What crosses between hosts: from each member `bytes` to each other host.
   Parts cross(double trips, double bytes) const {
     Parts parts;
     for (const Crossing &crossing : between.crossings) {
@@ -242,7 +242,7 @@ static Parts betweenHosts(const Route &route, const Exchange &exchange) {
   Hosts hosts(route);
   bool reduces = exchange.kind == Collective::ALL_REDUCE || exchange.kind == Collective::REDUCE_SCATTER;
   auto here = static_cast<double>(hosts.within.members), count = static_cast<double>(hosts.between.members);
-  double part = exchange.payload / count; // of a host
+  double part = exchange.payload / count; // one host's
   Parts parts;
   if (exchange.kind == Collective::ALL_TO_ALL)
     parts = hosts.cross(1, part);
@@ -256,9 +256,9 @@ static Parts betweenHosts(const Route &route, const Exchange &exchange) {
     parts = hosts.cross(2, (1 + (here > 1 ? exchange.widening : 1)) * part / here);
   if (here == 1)
     return parts;
-  bool isExchange = exchange.kind == Collective::ALL_TO_ALL; // of which neighbours get their part alone
+  bool isExchange = exchange.kind == Collective::ALL_TO_ALL; // in which neighbours get only their part
   Parts inner = direct(hosts.within, {exchange.kind, isExchange ? part : exchange.payload});
-  // Sums are made while others are on their way.
+  // Sums are formed while others are still arriving.
   if (reduces)
     for (Parts *shorter = secondsOf(inner) < secondsOf(parts) ? &inner : &parts; Part & part : *shorter)
       part.moving = 0;
@@ -279,7 +279,7 @@ static Parts broadcastBetweenHosts(const Route &route, const Exchange &exchange)
   return parts;
 }
 
-/// Every algorithm there is. Where two take as long, the first.
+/// Every algorithm there is. Where two take equally long, the first one counts.
 static constexpr std::array<Algorithm, 24> Table = {{
     {"ring", Collective::ALL_REDUCE, Level::LIBRARY, anyRoute, ringAllReduce},
     {"tree", Collective::ALL_REDUCE, Level::LIBRARY, anyRoute, doubleTree},

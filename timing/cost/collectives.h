@@ -1,8 +1,8 @@
-// Collectives in closed form: what each algorithm takes over the links that a group crosses.
+// Collectives in closed form: how long each algorithm takes over the links that a group crosses.
 //
-// The model is Hockney's: a message of n bytes takes latency + n / bandwidth. M is the payload as abi::payloadBytes has
-// it, p the number of members, B bytes a second in one direction. Of a group on one level the formulas are those of the
-// literature:
+// The model is Hockney's: a message of n bytes takes latency + n / bandwidth. M is the payload as abi::payloadBytes
+// counts it, p the number of members, B bytes a second in one direction. For a group on one level the formulas are the
+// literature's:
 //
 //   algorithm            what                latency             moving           source
 //   ring                 all-reduce          2 (p-1)             2 (p-1)/p M/B    Patarasuk, Yuan 2009
@@ -17,25 +17,26 @@
 //   chain (pipelined)    broadcast           (p-2+s) (latency + M/(s B)), the best number of segments s
 //   direct               all                 2                   as a ring, or M/B dtc, in shared memory
 //
-// (Recursive ones are taken for powers of two alone.)
+// (Recursive ones are used only for powers of two.)
 //
-// Of a group on several levels:
+// For a group on several levels:
 //
-// - Links are shared. All devices of a node do the same at the same time, each in its group. So one device has, of the
-//   links that lead out of its unit (its node, say), bandwidth / shared_by, and a group with g members in each unit g
-//   times that: its node has d / shared_by links, d / g groups are at it at once. With a network card for each device,
-//   shared_by = 1 and the group has g cards; eight devices behind one card are shared_by = 8, and a group of all of
-//   them has the whole card. Where one member alone sends (a broadcast's root), it has no more than its own link.
-// - A ring, a tree and a chain pass from unit to unit as seldom as they can, over as many links as the group has: they
-//   move as fast as the narrowest level, and their latencies add up along the way: a ring through H nodes of g crosses
-//   between nodes H times and within them H (g - 1) times.
-// - hierarchical: reduce-scatter within, all-reduce between, of a g-th each, all-gather within, each the best there is
-//   (all-gather and reduce-scatter: likewise, in two).
+// - Links are shared. All devices of a node do the same at the same time, each in its group. So one device gets
+//   bandwidth / shared_by of the links that lead out of its unit (its node, say), and a group with g members in each
+//   unit gets g times that: its node has d / shared_by links, which d / g groups use at once. With a network card for
+//   each device, shared_by = 1 and the group has g cards; with eight devices behind one card, shared_by = 8, and a
+//   group of all of them has the whole card. Where only one member sends (a broadcast's root), it has no more than its
+//   own link.
+// - A ring, a tree and a chain pass from unit to unit as rarely as they can, over as many links as the group has: they
+//   move at the speed of the narrowest level, and their latencies add up along the way: a ring through H nodes of g
+//   crosses between nodes H times and within them H (g - 1) times.
+// - hierarchical: reduce-scatter within, all-reduce between, a g-th each, all-gather within, each with the best
+//   algorithm (all-gather and reduce-scatter: likewise, in two).
 // - between hosts: as runtime/comm/hosts does it. Members of a host add first, in shared memory; member i of each host
-//   exchanges a g-th with members i of the others, directly; both at the same time, so that the longer one counts.
+//   exchanges a g-th with members i of the others, directly; both happen at the same time, so the longer one counts.
 //   Sums of 16-bit elements travel in 32. What is gathered crosses once for each host.
 //
-// Groups that lie unevenly are taken for as wide everywhere as they are in the widest place.
+// Groups that are spread unevenly count as equally wide everywhere: as wide as in their widest place.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -48,18 +49,19 @@
 
 namespace dtc::timing {
 
-/// What a group crosses, of one level.
+/// The part of one level that a group crosses.
 struct Crossing {
   const Level *links = nullptr;
   int level = 0;      ///< index into Cluster.levels
-  int64_t units = 1;  ///< that it joins, with members of the group in each
+  int64_t units = 1;  ///< that it joins, each with members of the group
   int64_t inside = 1; ///< members in each of the units
   double latency = 0;
-  double bandwidth = 0;     ///< of one device, where all do the same
+  double bandwidth = 0;     ///< of one device, when all do the same
   double linkBandwidth = 0; ///< of one link
 };
 
-/// The way of a group, inner levels first. Levels of which it has one unit are left out. Refers to the cluster.
+/// The levels that a group crosses, inner ones first. Levels of which it has only one unit are left out. Refers to the
+/// cluster.
 struct Route {
   std::vector<Crossing> crossings; ///< at least one
   int64_t members = 1;
@@ -70,7 +72,7 @@ Route routeOf(const Cluster &cluster, const Span &span);
 struct Exchange {
   abi::Collective::Kind kind = abi::Collective::ALL_REDUCE;
   double payload = 0;
-  double widening = 1; ///< how many times wider than elements their sums are where they travel as f32
+  double widening = 1; ///< how many times wider than the elements their sums are, where these travel as f32
 };
 
 /// A part of the time, spent on one level.
@@ -91,14 +93,14 @@ struct Algorithm {
 };
 std::span<const Algorithm> algorithms();
 
-/// The cheapest of them. Asks no measurements.
+/// The cheapest of them. Does not use measurements.
 struct Choice {
   std::string_view algorithm;
   Parts parts;
 };
 Choice cheapest(const Route &route, const Exchange &exchange);
 
-/// A message to another member, from one that has so much bandwidth on that level.
+/// A message to another member, from one that has this much bandwidth on that level.
 Part sending(const Level &links, int level, double bytes, double bandwidth);
 
 } // namespace dtc::timing

@@ -16,7 +16,7 @@ namespace {
 /// What a collective of some size would take on the ranks that were measured, by the formulas.
 using Formula = std::function<double(double bytes)>;
 
-/// The measurements of one collective on one level that were made with the number of ranks nearest to what is asked
+/// The measurements of one collective on one level that were made with the number of ranks nearest to the one asked
 /// for, by size.
 std::vector<const Measured *> findMeasured(const Level &links, const std::string &collective, int64_t ranks) {
   auto distance = [&](const Measured &measured) {
@@ -38,8 +38,8 @@ std::vector<const Measured *> findMeasured(const Level &links, const std::string
   return found;
 }
 
-/// The two points between which a size lies, and how far it is from the one to the other in logarithms: 0 to 1. Beyond
-/// all sizes both are the last one.
+/// The two points between which a size lies, and how far it is from one to the other in logarithms: 0 to 1. Beyond all
+/// sizes both points are the last one.
 struct Between {
   const Measured &below, &above;
   double along = 0;
@@ -74,8 +74,8 @@ std::optional<double> measuredShare(const std::vector<const Measured *> &points,
   return share(below) + along * (share(above) - share(below));
 }
 
-/// The way of the ranks that measured, which had the links for themselves: as many as in the group lay as it does,
-/// others one in each unit of the outermost level.
+/// The route of the measured ranks, which had the links to themselves. If they are as many as the group's, they were
+/// spread as the group is; otherwise there was one in each unit of the outermost level.
 Route routeThatMeasured(const Cluster &cluster, Span span, int64_t ranks) {
   if (ranks != span.members) {
     int outermost = span.outermost();
@@ -102,7 +102,7 @@ CollectiveCost costOf(const Cluster &cluster, const Parts &parts) {
   return cost;
 }
 
-/// What was measured, in the place of what formulas say.
+/// Replaces what the formulas say by what was measured.
 void replace(CollectiveCost &cost, double seconds, std::optional<double> share) {
   double factor = seconds / cost.seconds;
   cost.seconds = seconds;
@@ -113,8 +113,8 @@ void replace(CollectiveCost &cost, double seconds, std::optional<double> share) 
 
 } // namespace
 
-/// Where the outermost level has measurements of the kind, these count: interpolated to the size, and taken to the
-/// group's number of ranks and their places as the formulas say.
+/// Where the outermost level has measurements of the kind, these count: interpolated to the size, and scaled to the
+/// group's number of ranks and their places by the formulas.
 CollectiveCost collectiveCost(const Cluster &cluster, abi::Collective::Kind kind, double payload, const Span &span,
                               abi::DataType type) {
   int outermost = span.outermost();

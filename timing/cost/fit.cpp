@@ -19,7 +19,7 @@ double toFourDigits(double figure) {
   return std::stod(fmt::format("{:.3e}", std::round(figure / unit) * unit));
 }
 
-/// The value below which `share` of all lie.
+/// The value below which `share` of all values lie.
 static double quantile(std::vector<double> values, double share) {
   auto at = values.begin() + static_cast<ptrdiff_t>(share * static_cast<double>(values.size() - 1));
   std::nth_element(values.begin(), at, values.end());
@@ -54,7 +54,7 @@ TracingCost fitTracing(std::span<const TracedRun> runs) {
   return {std::max(cost.launch, 0.0), cost.step};
 }
 
-/// The shortest kernels have hardly any work. A single one may be a mistake of the clock.
+/// The shortest kernels have hardly any work. A single one may be a clock error.
 static double launchSeconds(std::span<const Observation> observations) {
   constexpr double Few = 0.02;
   std::vector<double> seconds;
@@ -90,17 +90,17 @@ static double memoryBandwidth(std::span<const Observation> observations, double 
   return quantile(std::move(rates), Best);
 }
 
-/// Sizes near each other are one: quarters of an octave.
+/// Sizes close to each other count as one: quarters of an octave.
 static std::pair<int64_t, int64_t> cellOf(const KernelWork &work) {
   auto cell = [](double amount) { return std::llround(4 * std::log2(std::max(amount, 1.0))); };
   return {cell(work.flops), cell(work.bytes)};
 }
 
-/// What no kernel reaches or falls below, but a clock that was stopped.
+/// No kernel is outside these bounds, unless the clock was stopped.
 static constexpr double LeastShare = 1e-5, MostShare = 100;
 
-/// Of kernels of one class, type and size. What takes hardly longer than a launch tells nothing of a rate: a share of
-/// it would be next to nothing, and stand for all larger sizes where there are none.
+/// Adds the point of kernels of one class, type and size. A kernel that takes hardly longer than a launch says nothing
+/// about a rate: its share would be next to nothing, and would stand for all larger sizes where none were measured.
 static void addPoint(const std::vector<const Observation *> &all, const Device &bare, double launch,
                      Efficiency &efficiency) {
   constexpr double Least = 0.5;
@@ -127,7 +127,7 @@ void fitDevice(std::span<const Observation> observations, Device &device) {
   device.set_memory_bandwidth(
       toFourDigits(memoryBandwidth(observations, device.launch_seconds(), device.threads() == 0)));
   device.clear_efficiencies();
-  // Roofline by the device as it is so far, whose kernels reach all of it.
+  // The roofline of the device as fitted up to here, as if kernels reached all of it.
   Device bare = device;
   bare.set_launch_seconds(0);
   using Key = std::tuple<abi::Work::Class, abi::DataType>;

@@ -1,4 +1,4 @@
-// A device from what its kernels took: the other way round than cost.h.
+// A device from the times that its kernels took: the inverse of cost.h.
 #pragma once
 
 #include "timing/cost/cost.h"
@@ -8,47 +8,46 @@
 
 namespace dtc::timing {
 
-/// A kernel that ran, with all that lies between it and the next one.
+/// A kernel that ran, with everything between it and the next one.
 struct Observation {
   KernelWork work;
   double seconds = 0;
 };
 
-/// Of a run: what a step's kernels take while it is traced, and what a step takes that is not.
+/// Of a run: what the kernels of a traced step take, and what an untraced step takes.
 struct TracedRun {
-  double launches = 0, kernels = 0, untraced = 0; ///< of a step; seconds
+  double launches = 0, kernels = 0, untraced = 0; ///< of a step; times in seconds
 };
 
-/// On a device that runs ahead of its host, a trace makes each launch longer: it lies between two events, and is given
-/// by itself.
+/// On a device that runs ahead of its host, a trace makes each launch longer: it puts every launch between two events,
+/// and hands it over by itself.
 struct TracingCost {
-  double launch = 0; ///< by what a launch is longer, seconds
-  double step = 0;   ///< what a step takes beside its kernels, seconds
+  double launch = 0; ///< how much longer a launch is, seconds
+  double step = 0;   ///< what a step takes on top of its kernels, seconds
 };
 
-/// The line kernels - untraced = launch * launches - step by least squares, of relative errors as long steps have
-/// larger ones; neither is negative. For runs that differ in launches; nothing where there are none.
+/// The line kernels - untraced = launch * launches - step by least squares of the relative errors, since long steps
+/// have larger errors; neither cost is negative. For runs that differ in launches; zero where there are none.
 TracingCost fitTracing(std::span<const TracedRun> runs);
 
-/// A measured figure as files have it: no digits that mean nothing.
+/// A measured figure as files have it: without meaningless digits.
 double toFourDigits(double figure);
 
-/// Of one value or more.
+/// Requires at least one value.
 double median(std::vector<double> values);
 
-/// By how much the median of as many other measurements may differ; 0 of a single one. Medians that are further apart
-/// than both of these together differ, at 95% (McGill, Tukey and Larsen, Variations of Box Plots, 1978).
+/// By how much the median of equally many other measurements may differ; 0 for a single one. Two medians further apart
+/// than the sum of their uncertainties differ, at 95% (McGill, Tukey and Larsen, Variations of Box Plots, 1978).
 double uncertaintyOfMedian(std::vector<double> values);
 
 /// Replaces peaks, memory bandwidth, launch time and efficiencies of `device`, which is a GPU if it has no threads:
 ///   peaks             what the best products of each type reach
-///   memory bandwidth  what the best kernels reach that move more than caches hold (16 MB; of GPUs 256); where there
-///   are
-///                     none, the best of all
+///   memory bandwidth  what the best kernels reach that move more than caches hold (16 MB; on GPUs 256 MB); where
+///                     there are none, the best of all
 ///   launch time       what the shortest kernels take
-///   efficiencies      of each class and type the median share at each size, sizes that differ by less than a factor of
-///                     the fourth root of two being one; nothing of sizes that take hardly longer than a launch
-/// Nothing where there are no observations.
+///   efficiencies      for each class and type the median share at each size. Sizes that differ by less than a factor
+///                     of the fourth root of two count as one; sizes that take hardly longer than a launch are left out
+/// Changes nothing if there are no observations.
 void fitDevice(std::span<const Observation> observations, Device &device);
 
 } // namespace dtc::timing

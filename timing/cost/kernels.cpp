@@ -8,7 +8,7 @@
 
 namespace dtc::timing {
 
-/// What of the efficiencies is for the class: those of the type before those of all types; null where there is none.
+/// The efficiency for the class: the type's own before the one for all types; null where there is none.
 static const Efficiency *findEfficiency(const Device &device, const KernelWork &work) {
   const Efficiency *ofAll = nullptr;
   for (const Efficiency &efficiency : device.efficiencies()) {
@@ -24,8 +24,8 @@ static const Efficiency *findEfficiency(const Device &device, const KernelWork &
 
 /// Between sizes that were measured: the mean of the logarithms of the nearest ones' shares, each weighted by the
 /// inverse square of its distance (Shepard 1968) in the plane of log bytes and log intensity (flops per byte). Shares
-/// change by factors over sizes that change by factors; kernels that differ in intensity do different things, so that
-/// an octave of it counts as several of size.
+/// change by factors over sizes that change by factors; kernels that differ in intensity do different things, so an
+/// octave of intensity counts as several octaves of size.
 static double shareAt(const Efficiency &efficiency, double flops, double bytes) {
   constexpr size_t Nearest = 4;
   constexpr double Apart = 4;

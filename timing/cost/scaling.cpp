@@ -8,7 +8,7 @@ double recomputedTrainingFlops(double parameters, double tokens) { return 8 * pa
 
 double computeOptimalTokens(double parameters) { return 20 * parameters; }
 
-/// The s for which s * x is nearest to y in all places.
+/// The s for which s * x is nearest to y over all speed-ups.
 template <typename X, typename Y> static double slope(std::span<const Speedup> speedups, X x, Y y) {
   double products = 0, squares = 0;
   for (const Speedup &speedup : speedups) {

@@ -30,12 +30,12 @@ double preemptiveEnd(std::vector<Task> tasks) {
 
 namespace {
 
-/// Of one class: when it can be at the end of each of its entries, one after the other.
+/// For one class: the earliest time at which it can reach the end of each of its entries, one after the other.
 class InTime {
 public:
   InTime(const ClassTimes &free, size_t numLinks) : free(free), tasksOf(numLinks), begins{free.host} {}
 
-  /// The end of the last entry, and the link that keeps it so long: none where that is the chain of commands.
+  /// The end of the last entry, and the link that delays it: none where the chain of commands does.
   std::pair<double, int> end() {
     std::pair<double, int> last{0, -1};
     size_t use = 0;
@@ -62,7 +62,7 @@ private:
     tasksOf[use.link].push_back({std::max(use.from, reached), use.seconds, use.wait.compute});
   }
 
-  /// With what is computed behind each wait, up to there.
+  /// With what is computed after each wait, up to there.
   double endOf(size_t link, double compute) const {
     std::vector<Task> tasks = tasksOf[link];
     for (Task &task : tasks)
@@ -71,13 +71,14 @@ private:
   }
 
   const ClassTimes &free;
-  std::vector<std::vector<Task>> tasksOf; ///< by link; for a tail they have the compute before their wait
+  std::vector<std::vector<Task>> tasksOf; ///< by link; their tail is the compute before their wait
   std::vector<double> begins;             ///< of each entry, at the earliest
 };
 
 } // namespace
 
-/// What a rank's processor moves and does not compute meanwhile. Of several links the simulator may count it once.
+/// Seconds in which a rank's processor moves something and does not compute. For several links the simulator may count
+/// them once.
 static double movingSeconds(const ClassTimes &times) {
   return times.worked.empty() ? 0 : std::ranges::max(times.worked);
 }
@@ -86,7 +87,7 @@ LowerBound lowerBound(const Step &step, const Layout &layout, const Conditions &
                       const Simulated &simulated) {
   LowerBound bound;
   auto consider = [&](double seconds, LowerBound::Reason reason, size_t ofClass, int level) {
-    constexpr double Rounding = 1 + 1e-9; // the first reason stands where two give one time
+    constexpr double Rounding = 1 + 1e-9; // the first reason counts where two give the same time
     if (seconds > bound.seconds * Rounding)
       bound = {seconds, reason, static_cast<int>(ofClass), level};
   };

@@ -1,24 +1,24 @@
-// The time below which no number of channels, and no order in which they take what is started, can bring a step.
+// A lower bound on a step's time, for any number of channels and any order in which they take what is started.
 #pragma once
 
 #include "timing/events/simulate.h"
 
 namespace dtc::timing {
 
-/// The largest of: the work of the busiest rank, its host's and what moving costs its processor included; what the
-/// busiest link moves, at its full bandwidth; the longest chain of commands that wait for each other, if nothing but
-/// these kept them; and what a link moves between two points of time, from the first at which it can begin and with
+/// The largest of: the work of the busiest rank, including its host's and what moving costs its processor; what the
+/// busiest link moves, at its full bandwidth; the longest chain of commands that wait for each other, if nothing else
+/// delayed them; and what a link moves between two points in time, from the earliest at which it can begin and with
 /// what must follow it. Kernels and transports are as the cluster file has them, and ranks compute, start and wait in
 /// the order of their lists.
 struct LowerBound {
   double seconds = 0;
   enum Reason { Compute, Link, CriticalPath, LinkInTime } reason = Compute;
-  int ofClass = 0;   ///< whose work or link it is, or that ends last
+  int ofClass = 0;   ///< the class whose work or link it is, or that ends last
   int level = -1;    ///< of the link
-  double moving = 0; ///< of Compute: seconds of these in which the rank's processor moves something
+  double moving = 0; ///< for Compute: in how many of these seconds the rank's processor moves something
 };
 
-/// `simulated` is of the same step, layout and conditions.
+/// `simulated` is the result for the same step, layout and conditions.
 LowerBound lowerBound(const Step &step, const Layout &layout, const Conditions &conditions, const Simulated &simulated);
 
 /// A task of a machine that does one at a time.
@@ -29,7 +29,8 @@ struct Task {
 };
 
 /// When all can be over, tails included, on a machine that may leave a task for another at any moment: the one with the
-/// longest tail first (Jackson 1955; Horn 1974). No machine that must not leave tasks is faster. 0 of no tasks.
+/// longest tail first (Jackson 1955; Horn 1974). No machine that has to finish what it begins is faster. 0 for no
+/// tasks.
 double preemptiveEnd(std::vector<Task> tasks);
 
 } // namespace dtc::timing

@@ -1,4 +1,4 @@
-// Colours ranks until no colour falls apart.
+// Colours ranks until no colour splits.
 #include "timing/events/classes.h"
 
 #include "runtime/abi/mesh.h"
@@ -19,7 +19,7 @@ constexpr uint64_t mix(uint64_t hash, uint64_t value) {
 
 /// All groups of ranks that one group of the manifest stands for.
 struct Instances {
-  std::vector<int> lowest;                               ///< of each rank: names its instance
+  std::vector<int> lowest;                               ///< by rank: names its instance
   std::unordered_map<int, std::vector<int64_t>> members; ///< by that, in the group's order; none where there are none
   std::unordered_map<int, Span> spans;
 };
@@ -42,7 +42,7 @@ Instances instancesOf(const Mesh &mesh, const abi::Group &group, const Layout &l
   return all;
 }
 
-/// Numbers for hashes, in the order in which ranks have them.
+/// Numbers the hashes, in the order in which ranks have them.
 int number(const std::vector<uint64_t> &hashes, std::vector<int> &colours) {
   std::unordered_map<uint64_t, int> known;
   for (size_t rank = 0; rank < hashes.size(); ++rank)
@@ -100,7 +100,7 @@ GroupView viewOf(int rank, const Instances &instances, const std::vector<int> &c
 
 } // namespace
 
-/// What tells ranks apart before anybody is asked whom it meets.
+/// What distinguishes ranks before looking at whom they meet.
 static std::vector<uint64_t> ownHashes(const Step &step, const Layout &layout,
                                        const std::map<int64_t, double> &slowness) {
   std::vector<uint64_t> hashes;

@@ -2,8 +2,8 @@
 //
 // Two ranks are of one class when they play one role on devices that are equally fast, and meet ranks of the same
 // classes over links of the same levels, in each of their groups. That is the coarsest stable colouring of the ranks
-// (Paige and Tarjan 1987; here by rounds of hashing): 4096 ranks of a mesh of three axes are as many classes as there
-// are stages, and one slow rank makes a class of its own of whoever meets it.
+// (Paige and Tarjan 1987; here by rounds of hashing): 4096 ranks of a mesh of three axes form as many classes as there
+// are stages, and one slow rank puts whoever meets it into classes of their own.
 #pragma once
 
 #include "runtime/abi/mesh.h"
@@ -20,11 +20,11 @@ namespace dtc::timing {
 /// What a group is to the ranks of one class.
 struct GroupView {
   Span span;
-  std::vector<int> classes; ///< of its members, ascending, each once; none: these ranks are no members
+  std::vector<int> classes; ///< of its members, ascending, each once; none: these ranks are not members
   bool operator==(const GroupView &) const = default;
 };
 
-/// Whom a send or a receive of a class meets.
+/// The peer that a send or a receive of a class meets.
 struct Peer {
   int ofClass = -1;
   int level = -1; ///< the innermost that joins the two
@@ -32,7 +32,7 @@ struct Peer {
 
 class EqualRanks {
 public:
-  /// `slowness`: of some ranks, by how much their device takes longer than others of its kind.
+  /// `slowness`: for some ranks, how much longer their device takes than others of its kind.
   EqualRanks(const Step &step, const Layout &layout, const std::map<int64_t, double> &slowness = {});
 
   int count() const { return static_cast<int>(representatives.size()); }

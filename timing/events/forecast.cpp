@@ -31,7 +31,7 @@ static RankForecast rankForecast(const Step &step, const EqualRanks &classes, in
   return rank;
 }
 
-/// Of each command the class that waits longest for it.
+/// For each command the class that waits longest for it.
 static std::vector<Culprit> culpritsOf(const Step &step, const EqualRanks &classes, const Simulated &simulated) {
   std::map<std::pair<uint32_t, uint32_t>, Culprit> worst;
   for (int number = 0; number < classes.count(); ++number)
@@ -67,7 +67,7 @@ static abi::DataType productType(const Step &step) {
   return most == flops.end() ? abi::F32 : most->first;
 }
 
-/// What a rank of a class runs: its kernels' time, by class, and its flops.
+/// Adds what a rank of a class runs: its kernels' time, by class, and its flops.
 static void addKernels(const Step &step, const Layout &layout, const EqualRanks &classes, int number,
                        const Conditions &conditions, Forecast &forecast) {
   int rank = classes.representativeOf(number);

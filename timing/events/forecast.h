@@ -10,15 +10,15 @@
 
 namespace dtc::timing {
 
-/// Of one class of ranks. All but `idle` and `end` are as in ClassTimes; host + compute + stolen + moving + idle = the
-/// step.
+/// The forecast for one class of ranks. All but `idle` and `end` are as in ClassTimes; host + compute + stolen + moving
+/// + idle = the step.
 struct RankForecast {
   int rank = 0;      ///< the lowest of them
   int64_t ranks = 1; ///< how many there are
   std::string role;
   double host = 0, compute = 0, stolen = 0, moving = 0;
   double idle = 0;                ///< waiting for other ranks, or done before them
-  std::vector<double> sent, busy; ///< of each level: bytes, and the share of the step in which something moves
+  std::vector<double> sent, busy; ///< by level: bytes, and the share of the step in which something moves
 };
 
 /// A command for which ranks wait.
@@ -48,10 +48,10 @@ struct Forecast {
   double stolen() const { return mean(&RankForecast::stolen); }
   double moving() const { return mean(&RankForecast::moving); }
   double idle() const { return mean(&RankForecast::idle); }
-  /// Chowdhery et al., arXiv:2204.02311; Korthikanti et al., arXiv:2205.05198, where what is computed again counts too.
+  /// Chowdhery et al., arXiv:2204.02311; Korthikanti et al., arXiv:2205.05198, where recomputation counts too.
   double mfu() const { return peakFlops > 0 ? modelFlops / (seconds * peakFlops) : 0; }
   double hfu() const { return peakFlops > 0 ? executedFlops / (seconds * peakFlops) : 0; }
-  /// Idle time beside the work of a rank, and as a share of the step (Narayanan et al., arXiv:2104.04473).
+  /// Idle time relative to a rank's compute, and as a share of the step (Narayanan et al., arXiv:2104.04473).
   double bubbleOverhead() const { return compute() > 0 ? idle() / compute() : 0; }
   double bubbleFraction() const { return seconds > 0 ? idle() / seconds : 0; }
 

@@ -21,13 +21,13 @@ struct Access {
 /// A command as the memory sees it.
 struct Touch {
   enum Kind : uint8_t { Plain, Start, Wait } kind = Plain;
-  bool keepsRest = false; ///< of what it writes some may stay as it was
+  bool keepsRest = false; ///< some of what it writes may stay as it was
   uint32_t token = 0, tokenSpace = 0;
   std::vector<Access> accesses; ///< reads first
 };
 using Touches = std::vector<Touch>;
 
-/// Bytes of ranges, those of several once.
+/// Bytes of ranges; a byte in several counts once.
 uint64_t unionBytes(std::vector<Access> ranges) {
   std::ranges::sort(ranges, {}, &Access::address);
   uint64_t bytes = 0, end = 0;
@@ -39,7 +39,8 @@ uint64_t unionBytes(std::vector<Access> ranges) {
   return bytes;
 }
 
-/// A view's range has gaps, which are another value's; and who reads more than its inputs adds to what lies there.
+/// A view's range has gaps, which belong to another value; and a command that reads more than its inputs adds to what
+/// is already there.
 bool keepsRest(const abi::Command &command, const std::vector<Access> &read, const std::vector<Access> &written) {
   return command.has_launch()
              ? command.launch().has_grid_count() || unionBytes(written) > command.work().bytes_written() ||
@@ -73,7 +74,7 @@ Touches touchesOf(const abi::Manifest &manifest, const abi::CommandList &list) {
   return touches;
 }
 
-/// Parts of the arena that are in use, each since when and until when.
+/// Parts of the arena that are in use, each with when its use begins and ends.
 class Uses {
 public:
   explicit Uses(std::vector<LiveRange> &over) : over(over) {}
@@ -91,7 +92,7 @@ public:
     fillGaps(begin, end, at, at);
   }
 
-  /// What nothing has written is there since `since`.
+  /// What no command has written has been there since `since`.
   void touch(uint64_t begin, uint64_t end, size_t since, size_t at) {
     cut(begin, end);
     for (auto use = ranges.lower_bound(begin); use != ranges.end() && use->first < end; ++use)
@@ -111,7 +112,7 @@ private:
     size_t first, last;
   };
 
-  /// No range reaches over either bound afterwards.
+  /// Afterwards no range crosses either bound.
   void cut(uint64_t begin, uint64_t end) {
     for (uint64_t bound : {begin, end}) {
       auto use = ranges.upper_bound(bound);
@@ -138,7 +139,7 @@ private:
     }
   }
 
-  std::map<uint64_t, Use> ranges; ///< by their begins; they do not overlap
+  std::map<uint64_t, Use> ranges; ///< by where they begin; they do not overlap
   std::vector<LiveRange> &over;
 };
 
@@ -175,7 +176,7 @@ public:
   void finish() { uses.finish(); }
 
 private:
-  /// Without what is a tensor's: these lie before the rest. Memory of the host is none of the arena.
+  /// Leaves out tensors, which are before the rest. The host's memory is not part of the arena.
   std::pair<uint64_t, uint64_t> placeOf(const abi::TimetableEntry &entry, const Access &access) const {
     uint32_t space = abi::spaceOf(access.address);
     if (role.spaces(static_cast<int>(space)).kind() == abi::Space::HOST)
@@ -196,7 +197,7 @@ private:
 
 uint64_t roundUp(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-/// Ends in memory are rounded up to multiples of it.
+/// Ends in memory are rounded up to multiples of this.
 uint64_t placeUnit(const abi::Role &role) { return std::max<uint64_t>(1, role.unit()); }
 
 /// The space in which a byte of the arena lies.
@@ -208,8 +209,8 @@ size_t spaceAt(const abi::Role &role, uint64_t byte) {
   return static_cast<size_t>(std::ranges::find_if(role.spaces(), holds) - role.spaces().begin());
 }
 
-/// Where in each space tensors end and the rest begins, from the space's begin. Of several places each is all the
-/// rest's.
+/// Where in each space tensors end and the rest begins, from the space's beginning. If a space has several places, each
+/// belongs to the rest entirely.
 std::vector<uint64_t> tensorEndsOf(const abi::Role &role) {
   std::vector<uint64_t> ends(static_cast<size_t>(role.spaces_size()));
   for (const abi::Tensor &tensor : role.tensors())
@@ -221,7 +222,7 @@ std::vector<uint64_t> tensorEndsOf(const abi::Role &role) {
 
 /// Adds up what is in use at each command.
 void addLive(std::vector<uint64_t> &live, const std::vector<LiveRange> &ranges) {
-  std::vector<uint64_t> changes(live.size() + 1); // they wrap and come back
+  std::vector<uint64_t> changes(live.size() + 1); // they wrap around and come back
   for (const LiveRange &range : ranges) {
     changes[range.first] += range.end - range.begin;
     changes[range.last + 1] -= range.end - range.begin;
@@ -231,10 +232,10 @@ void addLive(std::vector<uint64_t> &live, const std::vector<LiveRange> &ranges) 
     live[at] += bytes += changes[at];
 }
 
-/// Adds to `extent` how far those of one space reach from `begin` on. Returns the most.
+/// Adds to `extent` how far the ranges of one space reach from `begin` on. Returns the maximum.
 uint64_t addExtent(std::vector<uint64_t> &extent, std::vector<LiveRange> ranges, uint64_t begin, uint64_t unit) {
   std::ranges::sort(ranges, {}, &LiveRange::first);
-  std::priority_queue<std::pair<uint64_t, size_t>> alive; // ends, the highest first, and until when
+  std::priority_queue<std::pair<uint64_t, size_t>> alive; // ends, the highest first, and how long they live
   uint64_t most = 0;
   auto next = ranges.begin();
   for (size_t at = 0; at < extent.size(); ++at) {

@@ -91,7 +91,7 @@ const CollectiveCost *SimulationPlan::costOfTransfer(double bytes, int level) {
   return &entry->second;
 }
 
-/// On a channel of this class alone, behind those of what communicates.
+/// On a channel that only this class uses, numbered after the channels of communication.
 Target SimulationPlan::targetOfCopy(int number, const Action &action) {
   const Device &device = layout.deviceOf(classes.representativeOf(number));
   auto [channel, isNewChannel] =
@@ -105,7 +105,7 @@ Target SimulationPlan::targetOfCopy(int number, const Action &action) {
     cost->second.seconds = hostCopySeconds(device, step.works[action.index].bytes / 2); // read and written
   } else if (isNew) {
     cost->second.seconds = kernelSeconds(device, step.works[action.index]);
-    cost->second.processorSeconds = device.threads() > 0 ? cost->second.seconds : 0; // a thread of the processor's
+    cost->second.processorSeconds = device.threads() > 0 ? cost->second.seconds : 0; // one of its threads copies
   }
   return {.encounter = channel->second, .cost = &cost->second};
 }

@@ -14,7 +14,7 @@ struct TimedList {
   std::vector<uint32_t> nextSync; ///< of each action: the first from it on that is no launch and no copy
 };
 
-/// Those that meet in a collective, or the two ends of a transfer: what they start meets in this order.
+/// The classes that meet in a collective, or the two ends of a transfer: what they start meets in the order of starts.
 struct Encounter {
   std::vector<int> classes; ///< of a transfer: sender and receiver
   uint32_t channel = 0;
@@ -35,7 +35,7 @@ struct Encounter {
 /// What a start of a class begins.
 struct Target {
   int encounter = -1;
-  bool receives = false; ///< counts apart from what the same class sends in the encounter
+  bool receives = false; ///< counted apart from what the same class sends in the encounter
   const CollectiveCost *cost = nullptr;
   double sent = 0; ///< bytes that this rank sends
 };
@@ -50,12 +50,12 @@ struct SimulationPlan {
   std::vector<Encounter> encounters;
   struct OfClass {
     int role = 0;
-    double host = 0;                          ///< seconds of a step beside all commands
-    std::vector<const TimedList *> lists;     ///< by list; null: it runs them not
+    double host = 0;                          ///< seconds of a step on top of all commands
+    std::vector<const TimedList *> lists;     ///< by list; null: it does not run the list
     std::vector<std::vector<Target>> targets; ///< by list and action
   };
   std::vector<OfClass> ofClass;
-  uint32_t places = 1; ///< that entries name, at most, and one
+  uint32_t places = 1; ///< one more than the highest that entries name
 
 private:
   const TimedList *timedList(uint32_t list, int ofClass);
@@ -65,7 +65,7 @@ private:
   const CollectiveCost *costOf(const Move &move, const Span &span);
   const CollectiveCost *costOfTransfer(double bytes, int level);
 
-  std::map<std::tuple<uint32_t, int, double>, TimedList> timed;     ///< by list, kind of device and what slows it down
+  std::map<std::tuple<uint32_t, int, double>, TimedList> timed;     ///< by list, kind of device and slowdown
   std::map<std::pair<uint32_t, std::vector<int>>, int> collectives; ///< encounters by group and classes
   std::map<std::tuple<uint32_t, int, int, int64_t>, int> transfers; ///< by group, sender, receiver, shift
   std::map<std::tuple<int, int, double, std::vector<int64_t>>, CollectiveCost> collectiveCosts;

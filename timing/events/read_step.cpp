@@ -28,7 +28,7 @@ uint32_t StepTables::add(const Move &move) {
   return entry->second;
 }
 
-/// The element type that decides how fast a launch is: of its operands the narrowest that is floating.
+/// The element type that decides how fast a launch is: the narrowest floating-point type of its operands.
 static abi::DataType typeOf(const abi::Launch &launch) {
   const abi::ElementType *narrowest = nullptr;
   for (int type : launch.buffer_types())

@@ -14,7 +14,7 @@ static std::vector<Pass> naive(int64_t, int64_t, int64_t microBatches) {
   return passes;
 }
 
-/// `ahead` forward passes before the first backward pass; then they take turns as long as there are any.
+/// `ahead` forward passes before the first backward pass; then the two take turns as long as there are any.
 static std::vector<Pass> inTurns(int64_t ahead, int64_t microBatches) {
   std::vector<Pass> passes;
   int64_t forward = 0;

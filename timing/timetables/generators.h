@@ -3,12 +3,12 @@
 //   naive  one micro-batch through all stages and back before the next (model parallelism without a pipeline)
 //   gpipe  all forward passes, then all backward passes (Huang et al., arXiv:1811.06965). A stage keeps the stash of m
 //          micro-batches
-//   1f1b   as many forward passes as it takes to fill the stages behind, then one backward and one forward pass in turn
+//   1f1b   as many forward passes as it takes to fill the later stages, then one backward and one forward pass in turn
 //          (PipeDream-flush: Narayanan et al., arXiv:2104.04473). Stage s of p keeps min(m, p - s)
 //
-// Backward passes come in the order of the micro-batches in all of them, so that gradients add in one order and the
-// three give each other's bits. The bubble of gpipe and 1f1b is (p - 1) / (m + p - 1) of a step, that of naive
-// (p - 1) / p.
+// Backward passes come in the order of the micro-batches in all of them, so that gradients are added in one order and
+// all three give the same bits. The bubble of gpipe and 1f1b is (p - 1) / (m + p - 1) of a step, naive's is (p - 1) /
+// p.
 #pragma once
 
 #include <cstdint>
