@@ -1,7 +1,7 @@
 // Frontends turn a model file into a module of dt in its first form: one function @loss over whole tensors, its
 // parameters with their bijection to the tensors of the file, and the table of named sizes. See dialect/IR/Dialect.td.
-// No weights are read: their names and shapes are checked, and that a stored output projection that is tied to the
-// embedding is equal to it.
+// Weights are not loaded, only checked: their names and shapes, and that a stored output projection which is tied to
+// the embedding equals it.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
@@ -15,10 +15,10 @@
 
 namespace dtc {
 
-/// What functions that generate text are made for.
+/// The sizes for which functions that generate text are made.
 struct GenerationSizes {
-  int64_t capacity = 0;  ///< positions of a row, its prompt's and the new ones
-  int64_t prompt = 0;    ///< positions that a prompt is read by at a time; without caches all of `capacity`
+  int64_t capacity = 0;  ///< positions of a row: the prompt's and the new ones
+  int64_t prompt = 0;    ///< how many positions of a prompt are read at a time; without caches all of `capacity`
   bool hasCaches = true; ///< of keys and values; without them the whole row is read again for each new token
 };
 
@@ -26,14 +26,14 @@ struct GenerationSizes {
 struct ModelOptions {
   /// Rows of one micro-batch over all ranks together: global batch / accumulation.
   int64_t batch = 1;
-  /// Tokens a row; 0: as many as the model has positions.
+  /// Tokens per row; 0: as many as the model has positions.
   int64_t sequence = 0;
   /// Replaces every dropout probability of the model; none: as the model file says.
   std::optional<double> dropout = std::nullopt;
   /// Replaces entries of the module's dt.symbols ("vocab", "embed", "layers", ...) before the model is built, so that
-  /// the same builder makes the shrunk model that `dtc verify` runs. Weights beside the model are then ignored.
+  /// the same builder makes the shrunk model that `dtc verify` runs. Weights next to the model are then ignored.
   std::map<std::string, int64_t> symbols = {};
-  /// Tokens see none of another document than their own, whose first place is 0: an input tells where documents begin.
+  /// Tokens see only their own document, whose first place is 0: an input says where documents begin.
   bool separateDocuments = false;
   /// Functions that generate text, @prompt and @generate, take the place of @loss; `batch` is the number of rows.
   std::optional<GenerationSizes> generation = std::nullopt;
@@ -42,9 +42,9 @@ struct ModelOptions {
 /// A model as a frontend leaves it.
 struct Model {
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  /// Where its weights lie (safetensors); empty: seeded initialisation.
+  /// The directory of its weights (safetensors); empty: seeded initialisation.
   std::string weightsDirectory;
-  /// The model's own config.json, written back beside every checkpoint; empty for a model given as text.
+  /// The model's own config.json, written back next to every checkpoint; empty for a model given as text.
   std::string configJson;
   /// What its family assumes where a config.json is silent: a JSON object, empty where configJson is.
   std::string configDefaults;

@@ -200,15 +200,15 @@ Value ModelBuilder::softCap(Value x, double cap) {
   return scale(create<dt::TanhOp>(x.getType(), scale(x, 1 / cap)), cap);
 }
 
-/// Only what is not the plain embedding is said.
+/// Attributes are set only for what differs from the plain embedding.
 Value ModelBuilder::rotary(Value x, const Rotary &how) {
   IntegerAttr pairs = 2 * how.pairs == typeOf(x).getShape().back() ? nullptr : builder.getI64IntegerAttr(how.pairs);
   auto scaling = how.scaling ? dt::RotaryScalingAttr::get(builder.getContext(), *how.scaling) : nullptr;
   return create<dt::RotaryOp>(x.getType(), x, positions(), builder.getF64FloatAttr(how.theta), pairs, scaling, nullptr);
 }
 
-/// A window of the whole sequence hides nothing: then there is none. Positions that a cache does not hold yet lie
-/// behind those that are read.
+/// A window over the whole sequence hides nothing, so it is left out. Positions that a cache does not hold yet come
+/// after those that are read, so the causal mask hides them.
 Value ModelBuilder::attention(Value q, Value k, Value v, const Scores &scores) {
   ArrayRef<int64_t> shape = typeOf(q).getShape(); // [B,S,G,R,E]
   int64_t batch = shape[0], sequence = shape[1], groups = shape[2], repeats = shape[3];
@@ -251,7 +251,7 @@ Value ModelBuilder::tag(Value x, StringRef name, ArrayRef<StringRef> dims) {
   return create<dt::TagOp>(x.getType(), x, builder.getStringAttr(qualified(name)), stringArray(dims), nullptr);
 }
 
-/// One by a product with ones and zeros, which is exact, wherever the batch and the model are split.
+/// Picks a position by a product with ones and zeros, which is exact, wherever the batch and the model are split.
 Value ModelBuilder::predicting(Value x) {
   if (!lastPosition)
     return x;
@@ -320,7 +320,7 @@ void ModelBuilder::endLoss(Value logits) {
 
 // Generation
 
-/// Functions of other numbers of positions have inputs of other names.
+/// Functions for different numbers of positions have inputs with different names.
 void ModelBuilder::addGenerationInputs(const std::string &namesBegin) {
   auto ofType = [&](ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, builder.getI32Type()); };
   int64_t rows = size("batch"), count = size("sequence");

@@ -2,9 +2,9 @@
 //
 // A ModelBuilder writes the function @loss, or those that generate text: the same model, which then reads positions
 // from an input and keeps its keys and values in caches. Parameters become a function's arguments when they are first
-// mentioned, under the names they have in the model file. Names nest as the model's modules do: within `Scope
-// attn(builder, "attn")` the parameter "c_attn.weight" is "h.3.attn.c_attn.weight" and operations carry that place as
-// their location.
+// mentioned, under the names they have in the model file. Names nest as the model's modules do: within
+// `Scope attn(builder, "attn")` the parameter "c_attn.weight" is "h.3.attn.c_attn.weight" and operations carry that
+// place as their location.
 #pragma once
 
 #include "dialect/IR/Marks.h"
@@ -29,29 +29,30 @@ public:
   using Value = mlir::Value;
   using StringRef = llvm::StringRef;
 
-  /// Of a module without functions; symbols must name "batch" and "sequence".
+  /// Begins a module without functions; symbols must name "batch" and "sequence".
   ModelBuilder(mlir::MLIRContext &context, StringRef modelName, const Symbols &symbols);
 
-  /// Starts @loss with the inputs tokens and targets [batch, sequence], where documents are separated their starts
-  /// likewise, and key [4].
+  /// Starts @loss with the inputs tokens and targets [batch, sequence], with the documents' starts [batch, sequence] if
+  /// documents are separated, and with key [4].
   void beginLoss(bool separateDocuments);
   /// Ends @loss: the sum of the targets' negative log-likelihoods under the logits [B,S,V], and the number of targets
   /// that count (-100 does not).
   void endLoss(Value logits);
 
-  /// Starts @prompt, which reads `count` positions of each row from an input and gives the logits of one of them, that
-  /// of the input last_position. "sequence" is `count` until the end. `capacity`: positions of the caches, by layer,
-  /// into which keys and values go and from which they come; without, positions see only what is read with them.
+  /// Starts @prompt, which reads `count` positions of each row from an input and gives the logits of one of them, the
+  /// one in the input last_position. "sequence" is `count` until the end. `capacity`: positions of the caches, which
+  /// each layer writes its keys and values to and reads them from; without caches, positions see only what is read
+  /// together with them.
   void beginPrompt(int64_t count, std::optional<int64_t> capacity);
   /// Starts @generate, which reads one position.
   void beginGenerate(int64_t capacity);
-  /// Ends either: logits [B,1,V].
+  /// Ends @prompt or @generate: logits [B,1,V].
   void endGeneration(Value logits);
 
   mlir::OwningOpRef<mlir::ModuleOp> take() { return std::move(module); }
 
   Value tokens() const { return tokensValue; }
-  /// Of what is read, in the sequence: in @loss 0, 1, ...
+  /// The positions in the sequence of what is read: in @loss 0, 1, ...
   Value positions();
   /// The place of each token within its document: [sequence], or [batch, sequence] where documents are separated.
   Value places();
@@ -77,7 +78,7 @@ public:
   ///
   /// Weight decay applies to tensors that have two or more dimensions in the file (the convention of nanoGPT).
   Value parameter(StringRef name, StringRef fileDims, Init init, StringRef logicalDims = "");
-  /// A parameter that the current scope has too, under this name: files may hold it a second time.
+  /// The same parameter under another name, in the current scope: files may hold it a second time.
   Value tied(StringRef name, Value parameter);
 
   /// Einsum of an activation and a weight, in letters: contract("bsd,df->bsf", x, w).
@@ -86,25 +87,25 @@ public:
   Value addBias(Value x, Value bias);
   Value add(Value lhs, Value rhs);
   Value multiply(Value lhs, Value rhs);
-  /// Rows of a table [rows, width]. The table gets no gradient from where the index is `padding`.
+  /// Rows of a table [rows, width]. The table gets no gradient where the index is `padding`.
   Value gather(Value table, Value indices, std::optional<int64_t> padding = std::nullopt);
   Value layerNorm(Value x, Value scale, Value bias, double epsilon);
-  /// The same with a scope of this name for its parameters, weight and bias, of x's last dimension.
+  /// The same, with a scope of this name for its parameters weight and bias, which have x's last dimension.
   Value layerNorm(StringRef name, StringRef dim, Value x, double epsilon);
   Value rmsNorm(Value x, Value scale, double epsilon);
   Value activate(Activation function, Value x);
-  /// The operand itself where the rate is zero. Each dropout has its own site, counted up over the model.
+  /// The operand itself where the rate is zero. Each dropout has its own site; sites are numbered through the model.
   Value dropout(Value x, double rate);
   /// x times a number; x itself where that is 1.
   Value scale(Value x, double factor);
   Value addOne(Value x);
-  /// cap tanh(x / cap): what is far from zero comes no farther than `cap`.
+  /// cap tanh(x / cap): values far from zero stay within `cap`.
   Value softCap(Value x, double cap);
 
-  /// How heads turn by their positions: dt.rotary.
+  /// How heads are rotated by their positions: dt.rotary.
   struct Rotary {
     double theta;
-    int64_t pairs; ///< of each head's elements; what is behind them stays
+    int64_t pairs; ///< of each head's elements; the elements after them stay
     std::optional<abi::RotaryScaling> scaling;
   };
   Value rotary(Value x, const Rotary &how);
@@ -113,13 +114,13 @@ public:
   struct Scores {
     double scale;
     double dropout = 0;
-    std::optional<int64_t> window = std::nullopt; ///< of positions that a query sees, its own among them
+    std::optional<int64_t> window = std::nullopt; ///< how many positions a query sees, its own among them
     std::optional<double> softCap = std::nullopt;
   };
-  /// Causal attention of q [B,S,G,R,E] over k and v [B,S,G,E], within documents where these are separated; where there
-  /// are caches over what these hold, k and v among it.
+  /// Causal attention of q [B,S,G,R,E] over k and v [B,S,G,E], within documents if these are separated. With caches it
+  /// is over what these hold, which includes k and v.
   Value attention(Value q, Value k, Value v, const Scores &scores);
-  /// The positions of x [B,S,D] whose logits are asked for: all in @loss, else one, [B,1,D].
+  /// The positions of x [B,S,D] whose logits are asked for: all of them in @loss, otherwise one, [B,1,D].
   Value predicting(Value x);
   /// Indices [begin, begin + count) of dimension `dim`.
   Value slice(Value x, int64_t dim, int64_t begin, int64_t count);
@@ -147,16 +148,17 @@ private:
   mlir::NamedAttrList portAttributes(mlir::dt::PortAttr port);
   mlir::ArrayAttr stringArray(llvm::ArrayRef<StringRef> strings);
   void beginFunction(StringRef name);
-  /// Ends a function of these results.
+  /// Ends a function with these results.
   void endFunction(llvm::ArrayRef<std::pair<Value, mlir::dt::PortAttr>> results);
   void addGenerationInputs(const std::string &namesBegin);
-  /// The cache `name` of the current scope, with `rows` at the positions that are read; the function returns it.
+  /// The cache `name` of the current scope, with `rows` written at the positions that are read; the function returns
+  /// it.
   Value cached(StringRef name, Value rows);
 
   mlir::OpBuilder builder;
   Symbols symbols;
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  // Of the function that is being written:
+  // About the function that is being written:
   mlir::func::FuncOp function;
   mlir::Block *body = nullptr;
   llvm::SmallVector<mlir::Attribute> parameters;         ///< #dt.param of each parameter argument

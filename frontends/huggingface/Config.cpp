@@ -15,7 +15,7 @@ using namespace dtc;
 using namespace dtc::huggingface;
 using nlohmann::json;
 
-/// Of the family that the file names; its reader complains where it names none.
+/// The defaults of the family that the file names; the reader of "model_type" complains where it names none.
 static const ConfigValues &defaultsOf(const json &config) {
   auto type = config.find("model_type");
   return familyDefaults(type != config.end() && type->is_string() ? type->get<std::string>() : "");

@@ -18,14 +18,14 @@ class Config {
 public:
   /// Reads a file as ModelConfig::read does.
   explicit Config(const std::string &path);
-  /// A text that `path` names in messages.
+  /// Reads a text, which messages call `path`.
   Config(const std::string &text, const std::string &path);
 
-  /// The file's text, as it stands.
+  /// The file's text, unchanged.
   const std::string &text() const { return file.text; }
 
-  /// The value of a key, or the family's default (familyDefaults) where the file lacks it or says null; where that is
-  /// silent too, `absent`, or else the key is required. Sizes are positive and below 2^31.
+  /// The value of a key, or the family's default (familyDefaults) where the file lacks it or says null; where that has
+  /// none either, `absent`; without `absent` the key is required. Sizes are positive and below 2^31.
   int64_t size(std::string_view key, std::optional<int64_t> absent = std::nullopt);
   /// A window over earlier positions: a size, or nothing where the file says null or there is no default.
   std::optional<int64_t> window(std::string_view key);
@@ -42,14 +42,14 @@ public:
   std::optional<Config> nested(std::string_view key);
   const nlohmann::json *list(std::string_view key);
 
-  /// Whether the file says null, for the keys where that is not the same as to be silent.
+  /// Whether the file says null, for the keys where null does not mean the same as leaving them out.
   bool isNull(std::string_view key) const;
-  /// Throws where the file says null: be silent for the default.
+  /// Throws where the file says null: to get the default, a file must leave the key out.
   void mustNotBeNull(std::string_view key) const;
 
   bool has(std::string_view key) { return find(key) != nullptr; }
 
-  /// Throws unless the key is absent, null or false: for features we do not have.
+  /// Throws unless the key is absent, null or false: for features that are not supported.
   void mustBeUnset(std::string_view key, std::string_view why);
 
   /// Throws for the first key that was never asked for, unless it is null, among those known to change nothing in

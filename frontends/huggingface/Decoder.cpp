@@ -30,12 +30,12 @@ Value Decoder::norm(ModelBuilder &b, llvm::StringRef name, Value x, llvm::String
   Value scale = b.parameter("weight", dims, normsAddOne ? ModelBuilder::Init::zeros() : ModelBuilder::Init::ones());
   if (normsAddOne)
     scale = b.addOne(scale);
-  if (dims.contains(' ')) // one norm over several dimensions, which x has as one
+  if (dims.contains(' ')) // one norm over several dimensions, which are one in x
     scale = b.reshape(scale, mlir::cast<mlir::RankedTensorType>(x.getType()).getShape().take_back());
   return b.rmsNorm(x, scale, epsilon);
 }
 
-// b batch, s sequence, d embed, g key/value heads, r query heads a key/value head, e head_dim, f mlp, v vocab.
+// b batch, s sequence, d embed, g key/value heads, r query heads per key/value head, e head_dim, f mlp, v vocab.
 
 Decoder::Heads Decoder::project(ModelBuilder &b, Value x) const {
   Bias ofQueries{queryBias, "kv_heads group head_dim", "kv_heads, group, head_dim"};
@@ -58,7 +58,7 @@ Decoder::Heads Decoder::projectFused(ModelBuilder &b, Value x) const {
   return {q, b.slice(all, 2, queries, keys), b.slice(all, 2, queries + keys, keys)};
 }
 
-/// `dims` are those of a position's heads.
+/// `dims` are the dimensions of a position's heads.
 Value Decoder::headNorm(ModelBuilder &b, llvm::StringRef name, Value x, llvm::StringRef dims) const {
   if (headNorms == HeadNorms::None)
     return x;
@@ -126,7 +126,7 @@ Value Decoder::build(ModelBuilder &b) const {
     x = b.tag(embedding(b, table), "residual", residualDims);
     for (int64_t i = 0; i < b.size("layers"); ++i) {
       Layer layer(b, "layers", i);
-      int64_t kind = i % layers; // where more layers are built than the config has
+      int64_t kind = i % layers; // repeats where more layers are built than the config has
       x = addBlock(b, x, attentionNorms, [&](Value read) { return attention(b, read, kind); });
       x = b.tag(x, "residual_attn", residualDims);
       x = addBlock(b, x, mlpNorms, [&](Value read) { return feedForward(b, read); });

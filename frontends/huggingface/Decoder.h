@@ -1,6 +1,6 @@
 // What the families of Llama's kind have in common: decoders of RMS norms around each block, rotary positions,
 // key/value heads that serve several query heads, a gated MLP, and linear layers that are stored as [out, in]. A family
-// reads what it alone has into the fields below.
+// reads its own settings into the fields below.
 #pragma once
 
 #include "frontends/huggingface/Families.h"
@@ -12,21 +12,23 @@
 namespace dtc::huggingface {
 
 struct Decoder : Family {
-  /// Reads what all of them say under the same keys, but for rotary positions. The family reads these and what it
-  /// alone has, and calls Config::checkAllUsed.
+  /// Reads what all of them say under the same keys, except rotary positions. The family reads these and its own
+  /// settings, and calls Config::checkAllUsed.
   Decoder(Config &config, const ModelOptions &options, std::string_view activationKey = "hidden_act");
 
   Symbols symbols() const override;
   mlir::Value build(ModelBuilder &b) const override;
 
-  /// Reads rope_theta and what may scale it.
+  /// Reads rope_theta and what may scale the frequencies.
   void readRotary(Config &config, const RopeKeys &keys = {});
-  /// Which layers have a window: what layer_types says, or else `usual` of a layer's number. Without a window none may.
+  /// Sets which layers have a window: what layer_types says, or else `usual` of a layer's number. Without a window none
+  /// may have one.
   void readLayerTypes(Config &config, const std::function<bool(int64_t layer)> &usual);
-  /// Qwen's windows: files name one also where none is used, and the layers that have it come after so many.
+  /// Qwen's windows: files name one even where none is used, and only the layers after a given number have it.
   void readUpperWindows(Config &config);
 
-  /// The norms of a block, by name: of what it reads, and of what it adds to the residual stream; empty: there is none.
+  /// The names of a block's norms: of the norm on what it reads, and of the one on what it adds to the residual stream;
+  /// empty: there is none.
   struct BlockNorms {
     llvm::StringRef before, after;
   };
@@ -38,7 +40,7 @@ struct Decoder : Family {
   bool mlpBias = false;
   bool fused = false; ///< one projection to queries, keys and values, one to the MLP's gate and its other half
 
-  /// Of queries and keys, before they turn: over each head, or over all heads at once.
+  /// Norms of queries and keys before they are rotated: over each head, or over all heads at once.
   enum class HeadNorms { None, EachHead, AllHeads };
   HeadNorms headNorms = HeadNorms::None;
 
@@ -48,7 +50,7 @@ struct Decoder : Family {
   std::vector<bool> hasWindow;   ///< by layer
   std::vector<bool> hasRotary;   ///< by layer
   Rope rope;
-  std::optional<Rope> windowRope; ///< of layers with a window, where theirs is another
+  std::optional<Rope> windowRope; ///< of layers with a window, where theirs differs
   double residualDropout = 0;
   double embeddingFactor = 1, residualFactor = 1, logitFactor = 1;
   bool scalesEmbedding = false; ///< by sqrt(hidden_size)
@@ -77,7 +79,7 @@ private:
   mlir::Value attention(ModelBuilder &b, mlir::Value x, int64_t layer) const;
   mlir::Value feedForward(ModelBuilder &b, mlir::Value x) const;
   mlir::Value norm(ModelBuilder &b, llvm::StringRef name, mlir::Value x, llvm::StringRef dims = "embed") const;
-  /// The residual stream after a block: what it reads goes through `run`.
+  /// The residual stream after a block: `run` computes the block from what it reads.
   mlir::Value addBlock(ModelBuilder &b, mlir::Value x, const BlockNorms &norms,
                        llvm::function_ref<mlir::Value(mlir::Value)> run) const;
   mlir::Value embedding(ModelBuilder &b, mlir::Value &table) const;

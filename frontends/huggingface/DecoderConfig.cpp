@@ -1,4 +1,4 @@
-// Reads what the families of Llama's kind say alike.
+// Reads the keys that the families of Llama's kind share.
 #include "frontends/huggingface/Decoder.h"
 
 #include "runtime/weights/config_rules.h"
@@ -45,8 +45,8 @@ void Decoder::readHeads(Config &config) {
                                 "hidden_size / num_attention_heads)");
 }
 
-/// The family's embedding is made with this padding_idx: the row starts as it is in the weights and gets no gradient
-/// from where it is looked up. Negative ids count from the vocabulary's end.
+/// The family's embedding is made with this padding_idx: the row starts as it is in the weights, and looking it up
+/// gives it no gradient. Negative ids count from the vocabulary's end.
 void Decoder::readPadding(Config &config) {
   const nlohmann::json *value = config.integer("pad_token_id");
   if (!value || config.isNull("pad_token_id"))

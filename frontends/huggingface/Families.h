@@ -5,7 +5,7 @@
 
 namespace dtc::huggingface {
 
-/// The dimensions of what one layer hands the next.
+/// The dimensions of what one layer hands to the next.
 inline constexpr llvm::StringRef residualDims[] = {"batch", "sequence", "embed"};
 
 /// A family in two steps, so that sizes can be replaced between them.
@@ -18,17 +18,17 @@ public:
   virtual mlir::Value build(ModelBuilder &builder) const = 0;
 };
 
-/// What a file of families/ says of its family.
+/// What a file of families/ says about its family.
 struct FamilyDefinition {
   std::string_view modelType; ///< of config.json
   std::string_view title, papers;
   std::unique_ptr<Family> (*read)(Config &config, const ModelOptions &options);
   /// The values by key that its configuration class in transformers (version 5) takes where a file is silent, as far as
-  /// they decide about the model; those that follow from other keys are not among them.
+  /// they affect the model; values that follow from other keys are not included.
   ConfigValues defaults;
 };
 
-// One function for each file: defineLlama() of families/Llama.cpp. CMakeLists.txt lists them.
+// One function for each file, such as defineLlama() in families/Llama.cpp. CMakeLists.txt lists them.
 #define DTC_FAMILY(file) FamilyDefinition define##file();
 #include "frontends/huggingface/families.inc"
 #undef DTC_FAMILY
@@ -36,7 +36,7 @@ struct FamilyDefinition {
 /// The defaults of the family of that model_type; empty where it is not known.
 const ConfigValues &familyDefaults(std::string_view modelType);
 
-/// `values` and `own`, which count where both have a key.
+/// `values` joined with `own`, which wins where both have a key.
 ConfigValues joinDefaults(ConfigValues values, const ConfigValues &own);
 
 } // namespace dtc::huggingface

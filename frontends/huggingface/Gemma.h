@@ -5,7 +5,7 @@
 
 namespace dtc::huggingface {
 
-/// Norms before and behind each block, which multiply by 1 + weight; embeddings scaled by sqrt(hidden_size); scores by
+/// Norms before and after each block, which multiply by 1 + weight; embeddings scaled by sqrt(hidden_size); scores by
 /// query_pre_attn_scalar; windows in the layers that layer_types names, or else in `usual`.
 std::unique_ptr<Decoder> readGemma(Config &config, const ModelOptions &options,
                                    const std::function<bool(int64_t layer)> &usual);

@@ -55,7 +55,7 @@ static std::unique_ptr<Family> readFamily(Config &config, const ModelOptions &op
                                         didYouMean(type, namesOfFamilies()), familyNames()));
 }
 
-/// What a table says of one key.
+/// A table's row about one key.
 static std::string rowOf(const std::string &key, const ConfigValues &defaults) {
   auto value = defaults.find(key);
   return fmt::format("| `{}` | {} |\n", key, value == defaults.end() ? "" : "`" + value->second.dump() + "`");
@@ -69,7 +69,7 @@ std::string dtc::huggingface::describeFamilies() {
   std::string page;
   for (const auto &[name, family] : families()) {
     const ConfigValues &defaults = family.defaults;
-    // With a window, so that what belongs to one is asked for.
+    // With a window, so that the keys which belong to one are read.
     std::string window = defaults.contains("use_sliding_window") ? R"(, "use_sliding_window": true)" : "";
     Config config(fmt::format(R"({{"model_type": "{}"{}}})", name, window), name);
     config.word("model_type"); // as readFamily does
@@ -125,7 +125,7 @@ static Symbols makeSymbols(const Family &family, const ModelOptions &options, co
   return symbols;
 }
 
-/// Refuses what would take for ever to build or overflow 64-bit byte counts, before anything is built.
+/// Refuses models that would take for ever to build or overflow 64-bit byte counts, before anything is built.
 static void checkPlausible(const Symbols &symbols, const std::string &path) {
   constexpr int64_t mostLayers = 5000;  // 1,000 compile in 5 s
   constexpr double mostElements = 1e15; // of one tensor: 4 petabytes

@@ -49,7 +49,7 @@ void Rope::read(Config &entries, int64_t positions, std::span<const std::string_
   entries.mustNotBeNull("rope_theta");
   if (entries.has("rope_theta"))
     theta = entries.number("rope_theta");
-  for (std::string_view key : {"type", "rope_type"}) // the second counts where there are both
+  for (std::string_view key : {"type", "rope_type"}) // the second counts where the file has both
     if (entries.has(key))
       type = entries.word(key);
   if (std::find(types.begin(), types.end(), type) == types.end())
@@ -86,7 +86,7 @@ abi::RotaryScaling Rope::llama3() const {
   return {factor, trained / (2 * std::numbers::pi) / range, 0, -lowFactor / range, 1};
 }
 
-/// It falls from 1 to 0 between the pair that turns `fast` times and the one that turns `slow` times.
+/// The share falls from 1 to 0 between the pair that turns `fast` times and the one that turns `slow` times.
 abi::RotaryScaling Rope::yarn(int64_t width) const {
   auto pairOf = [&](double turns) {
     return static_cast<double>(width) * std::log(trained / (turns * 2 * std::numbers::pi)) / (2 * std::log(theta));

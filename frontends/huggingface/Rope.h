@@ -16,11 +16,12 @@ public:
     return rope;
   }
   /// Reads the entries of an object such as rope_scaling into this one, whose values count where the object lacks them.
-  /// `positions` is what the model was trained for where it does not say. Only types of `types` may be asked for.
+  /// `positions` is the number of trained positions where the object does not say. The object may ask only for one of
+  /// `types`.
   void read(Config &entries, int64_t positions, std::span<const std::string_view> types);
 
   ModelBuilder::Rotary of(int64_t headDim) const;
-  /// Throws unless an even number of a head's elements turns; `key` names the share.
+  /// Throws unless an even number of a head's elements is rotated; `key` names the share.
   void check(const Config &config, int64_t headDim, std::string_view key) const;
 
 private:
@@ -44,11 +45,11 @@ struct RopeKeys {
   static constexpr std::string_view allTypes[] = {"default", "linear", "llama3", "yarn"};
 
   std::string_view theta = "rope_theta";
-  std::string_view share = "";                        ///< that of a head's elements which turn; empty: all do
+  std::string_view share = "";                        ///< the key of the share of a head that is rotated; empty: all is
   std::span<const std::string_view> types = allTypes; ///< that may stretch positions
 };
 
-/// Of a config that says one thing for all layers: theta and rope_scaling in older files, rope_parameters in newer
+/// Reads a config that says one thing for all layers: theta and rope_scaling in older files, rope_parameters in newer
 /// ones.
 Rope readRope(Config &config, int64_t positions, const RopeKeys &keys = {});
 

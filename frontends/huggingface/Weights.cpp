@@ -1,4 +1,4 @@
-// The weights beside a config.json, checked against the model.
+// The weights next to a config.json, checked against the model.
 #include "frontends/huggingface/Weights.h"
 
 #include "dialect/IR/Names.h"

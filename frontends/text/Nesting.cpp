@@ -1,4 +1,4 @@
-// What is checked of a module's text before MLIR's parser sees it.
+// What is checked in a module's text before MLIR's parser sees it.
 #include "frontends/text/Nesting.h"
 
 #include <fmt/format.h>
@@ -10,11 +10,11 @@
 using namespace dtc;
 
 static constexpr size_t nestingLimit = 100; // a model as dtc prints it has fewer than ten levels
-static constexpr size_t digitsLimit = 40;   // the parser takes time by the square of a number's length, or worse
+static constexpr size_t digitsLimit = 40;   // the parser's time grows with the square of a number's length, or worse
 
 namespace {
 
-/// Reads a text token by token, as far as nesting needs.
+/// Reads a text token by token, as far as needed for nesting.
 class Scanner {
 public:
   explicit Scanner(std::string_view text) : text(text) {}

@@ -23,7 +23,7 @@ using namespace mlir;
   throw Error(ExitCode::BadInput, path + ": " + problem);
 }
 
-/// The file's text, after everything that would end the process in MLIR's parser.
+/// The file's text, once it is checked for everything that would end the process in MLIR's parser.
 static std::unique_ptr<llvm::MemoryBuffer> read(const std::string &path) {
   constexpr uint64_t limit = 64 << 20;
   MappedFile file(path);
@@ -62,8 +62,8 @@ static void checkParameterArgument(const std::string &path, func::FuncOp loss, u
     fail(path, where + " (" + parameter.getName().str() + ") must be a tensor of f32 in the shape of its declaration");
 }
 
-/// An input says where it is from. `samples` is the type of those that are cut from samples, null before the first.
-/// `taken`: names that it may not have.
+/// Checks that an input says where it is from. `samples` is the type of the inputs that are cut from samples, null
+/// before the first. `taken`: names that it may not have.
 static void checkInput(const std::string &path, func::FuncOp loss, unsigned index, RankedTensorType &samples,
                        llvm::StringSet<> &taken) {
   std::string where = argumentText(index);
@@ -86,7 +86,7 @@ static void checkInput(const std::string &path, func::FuncOp loss, unsigned inde
   samples = type;
 }
 
-/// The bijection between a parameter's logical tensor and its tensor in the file must be one.
+/// Checks that the mapping between a parameter's logical tensor and its tensor in the file is a bijection.
 static void checkParameter(const std::string &path, dt::ParamAttr parameter) {
   auto isPositive = [](int64_t size) { return size > 0; };
   bool positive =
@@ -113,7 +113,7 @@ static llvm::StringSet<> namesOf(ArrayAttr parameters) {
   return names;
 }
 
-/// A tensor of a file belongs to one parameter.
+/// Checks that each tensor of a file belongs to one parameter.
 static void checkTiedNames(const std::string &path, ArrayAttr parameters) {
   llvm::StringSet<> names = namesOf(parameters);
   for (auto parameter : parameters.getAsRange<dt::ParamAttr>())
@@ -123,7 +123,7 @@ static void checkTiedNames(const std::string &path, ArrayAttr parameters) {
                        "', which is empty or taken");
 }
 
-/// The type of the inputs that are cut from samples.
+/// Checks the first form. Returns the type of the inputs that are cut from samples.
 static RankedTensorType checkFirstForm(const std::string &path, ModuleOp module) {
   auto loss = module.lookupSymbol<func::FuncOp>(dt::function::loss);
   auto parameters = module->getAttrOfType<ArrayAttr>(dt::module_attr::parameters);
@@ -159,7 +159,7 @@ static RankedTensorType checkFirstForm(const std::string &path, ModuleOp module)
   return samples;
 }
 
-/// Refuses what would not finish compiling: about 5,000 layers.
+/// Refuses functions that would never finish compiling: about 5,000 layers.
 static void checkLength(const std::string &path, func::FuncOp loss) {
   constexpr int64_t mostOperations = 250000;
   int64_t operations = 0;

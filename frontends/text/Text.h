@@ -5,7 +5,7 @@
 
 namespace dtc::text {
 
-/// Parses a .mlir file that holds a module in its first form and checks that form. Sizes are the text's own: options
+/// Parses a .mlir file that holds a module in its first form and checks that form. The text fixes the sizes: options
 /// that would change them are errors. Throws Error (BadInput) with the parser's diagnostics.
 Model load(const std::string &path, const ModelOptions &options, mlir::MLIRContext &context);
 

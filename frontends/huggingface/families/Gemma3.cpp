@@ -1,13 +1,13 @@
-// Gemma 3, its text models: Gemma Team, arXiv:2503.19786. Gemma 2 with norms of queries and keys in place of the
-// scores' soft cap, and rotary positions of their own in layers with a window.
+// Gemma 3, its text models: Gemma Team, arXiv:2503.19786. Gemma 2 with norms of queries and keys instead of the scores'
+// soft cap, and rotary positions of their own in layers with a window.
 #include "frontends/huggingface/Gemma.h"
 #include "runtime/weights/config_rules.h"
 
 using namespace dtc;
 using namespace dtc::huggingface;
 
-/// Newer files say rope_parameters by layer type; older ones rope_theta and rope_scaling of the layers without a
-/// window, and rope_local_base_freq of the others.
+/// Newer files have rope_parameters by layer type; older ones have rope_theta and rope_scaling for the layers without a
+/// window, and rope_local_base_freq for the others.
 static void readRotaries(Decoder &gemma, Config &config) {
   static constexpr std::string_view types[] = {"default", "linear"};
   gemma.rope = Rope::plain(config.number("rope_theta"));
@@ -35,7 +35,7 @@ static std::unique_ptr<Family> readGemma3(Config &config, const ModelOptions &op
   readRotaries(*gemma, config);
   gemma->headNorms = Decoder::HeadNorms::EachHead;
   config.mustBeUnset("attn_logit_softcapping", "gemma3 has no soft cap of scores");
-  // hidden_activation counts, and the pattern without the dash.
+  // hidden_activation counts, and so does the pattern without the underscore.
   config.checkAllUsed({"hidden_act", "_sliding_window_pattern"});
   return gemma;
 }

@@ -73,7 +73,7 @@ Value Gpt2::linear(ModelBuilder &b, llvm::StringRef name, llvm::StringRef spec, 
   return b.addBias(b.contract(spec, x, weight), bias);
 }
 
-// b batch, s sequence, d embed, t which of query, key and value, h heads, e head_dim, f mlp, v vocab.
+// b batch, s sequence, d embed, t query, key or value, h heads, e head_dim, f mlp, v vocab.
 
 Value Gpt2::attention(ModelBuilder &b, Value x, int64_t layer) const {
   Scope scope(b, "attn");

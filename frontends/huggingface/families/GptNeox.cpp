@@ -54,7 +54,7 @@ GptNeox::GptNeox(Config &config, const ModelOptions &options) {
   rope = readRope(config, positions, {.theta = "rotary_emb_base", .share = "rotary_pct"});
   rope.check(config, headDim, "rotary_pct");
   config.mustBeUnset("gradient_checkpointing", "activations are not recomputed on request");
-  // The last two are old names of the dropouts, which nobody reads.
+  // The last two are old names of the dropouts, which nothing reads.
   config.checkAllUsed({"classifier_dropout", "attention_probs_dropout_prob", "hidden_dropout_prob"});
 }
 
@@ -71,9 +71,9 @@ Value GptNeox::linear(ModelBuilder &b, llvm::StringRef name, llvm::StringRef spe
   return biasDims.empty() ? x : b.addBias(x, b.parameter("bias", biasDims, ModelBuilder::Init::zeros()));
 }
 
-// b batch, s sequence, d embed, h heads, t which of query, key and value, e head_dim, f mlp, v vocab.
+// b batch, s sequence, d embed, h heads, t query, key or value, e head_dim, f mlp, v vocab.
 
-/// Each head's query, key and value lie together.
+/// Each head's query, key and value are stored together.
 Value GptNeox::attention(ModelBuilder &b, Value x) const {
   Scope scope(b, "attention");
   Value qkv = linear(b, "query_key_value", "bsd,dhte->bshte", x, "heads qkv=3 head_dim, embed",

@@ -1,4 +1,4 @@
-// OLMo 2: Walsh et al., arXiv:2501.00656. Llama with norms behind each block instead of before it, and norms of all
+// OLMo 2: Walsh et al., arXiv:2501.00656. Llama with norms after each block instead of before it, and norms of all
 // queries and of all keys.
 #include "frontends/huggingface/Decoder.h"
 

@@ -1,4 +1,5 @@
-// Phi-3: Abdin et al., arXiv:2404.14219. Llama with fused projections, in which a part of each head may turn.
+// Phi-3: Abdin et al., arXiv:2404.14219. Llama with fused projections, in which only a part of each head may be
+// rotated.
 #include "frontends/huggingface/Decoder.h"
 
 using namespace dtc;
@@ -15,7 +16,7 @@ static std::unique_ptr<Family> readPhi3(Config &config, const ModelOptions &opti
   for (std::string_view key : {"attention_bias", "mlp_bias", "lm_head_bias"})
     config.mustBeUnset(key, "phi3 has no biases");
   config.mustNotBeNull("head_dim");
-  // Embeddings have no dropout for all that it is in the file; the old length serves longrope.
+  // Embeddings have no dropout, although the file has the key; the old length is only for longrope.
   config.checkAllUsed({"embd_pdrop", "original_max_position_embeddings"});
   return phi;
 }

@@ -1,4 +1,4 @@
-// Qwen3: Yang et al., arXiv:2505.09388. Qwen2 with a norm of each head's queries and keys in place of the biases.
+// Qwen3: Yang et al., arXiv:2505.09388. Qwen2 with a norm of each head's queries and keys instead of the biases.
 #include "frontends/huggingface/Decoder.h"
 
 using namespace dtc;

@@ -1,4 +1,4 @@
-// SmolLM3: Bakouch et al., "SmolLM3: smol, multilingual, long-context reasoner" (2025). Llama in which some layers know
+// SmolLM3: Bakouch et al., "SmolLM3: smol, multilingual, long-context reasoner" (2025). Llama in which some layers have
 // no positions (Yang et al., arXiv:2501.18795).
 #include "frontends/huggingface/Decoder.h"
 #include "runtime/weights/config_rules.h"
@@ -6,7 +6,8 @@
 using namespace dtc;
 using namespace dtc::huggingface;
 
-/// no_rope_layers has a 1 for each layer that does turn by positions; without it, all do but every so many.
+/// no_rope_layers has a 1 for each layer that does rotate by positions; without it, all do except every n-th
+/// (no_rope_layer_interval).
 static void readRotaryLayers(Decoder &smol, Config &config) {
   int64_t interval = config.size("no_rope_layer_interval");
   const nlohmann::json *list = config.list("no_rope_layers");
