@@ -4,7 +4,7 @@
 namespace dtc {
 
 /// Registers all passes of passes/ and the phase pipelines. Each phase's passes are declared in its own Passes.td and
-/// registered by the function that mlir-tblgen makes of it.
+/// registered by the function that mlir-tblgen makes from it.
 void registerDtcPasses();
 
 } // namespace dtc

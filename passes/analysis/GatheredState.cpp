@@ -11,7 +11,7 @@ using namespace mlir::dt;
 
 bool dtc::isView(Operation *op) { return isa<ViewOpInterface>(op) && op->getNumOperands() == 1; }
 
-/// The stored tensor that a value is made of alone, or null; `steps` receives what makes it, the last first.
+/// The only stored tensor that a value is made from, or null; `steps` receives what makes it, the last first.
 static BlockArgument findState(Value value, SmallVectorImpl<Operation *> &steps) {
   for (Operation *op = value.getDefiningOp(); op; op = value.getDefiningOp()) {
     if (op->getNumOperands() != 1 || op->getNumResults() != 1)
@@ -29,7 +29,7 @@ bool dtc::isOfState(Value value) {
   return findState(value, steps) != nullptr;
 }
 
-/// All that an operation does to its operand.
+/// All that determines what an operation does to its operand.
 static DictionaryAttr meaningOf(Operation *op) {
   NamedAttrList attributes(op->getAttrDictionary());
   for (StringRef name : {StringRef(layerAttr), StringRef(directionAttr), StringRef("reason"), StringRef("remedy")})
@@ -68,7 +68,7 @@ static bool leaves(Value value) {
 
 std::vector<dtc::GatheredState> dtc::findGatheredState(Block &block) {
   std::vector<GatheredState> found;
-  DenseSet<Operation *> onTheWay; // to a later collective
+  DenseSet<Operation *> onTheWay; // on the way to a later collective
   for (Operation &op : block)
     if (std::optional<GatheredState> state = findGatheredState(&op)) {
       onTheWay.insert(std::next(state->steps.begin()), state->steps.end());

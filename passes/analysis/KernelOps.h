@@ -10,11 +10,11 @@ namespace dtc {
 /// stored or converted, for their readers in the kernel too; other operations keep the digits of f32.
 bool hasKernelCode(mlir::Type type);
 
-/// Whether generated code exists for this operation: it may be fused, and is not better left to the library as its type
+/// Whether generated code exists for this operation: it may be fused, and is not left to the library because its type
 /// has no code.
 bool isKernelOp(mlir::Operation *op);
 
-/// Whether something that is in no kernel reads the value: then it is stored, whatever the kernels.
+/// Whether something outside kernels reads the value: then it is stored, whatever the kernels are.
 bool isReadOutsideKernels(mlir::Value value);
 
 } // namespace dtc

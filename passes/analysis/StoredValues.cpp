@@ -21,7 +21,7 @@ bool dtc::StoredValues::isLight(Operation *op) {
   return light[op] = result;
 }
 
-/// Whether an operation of a kernel reads an operand whole whatever the index.
+/// Whether an operation of a kernel reads all of an operand, whatever the index.
 static bool readsWhole(OpOperand &use) {
   auto fusible = dyn_cast<dt::FusibleOpInterface>(use.getOwner());
   return fusible && !fusible.getOperandDims(use.getOperandNumber());

@@ -1,10 +1,10 @@
-// What will be stored. An operation of a kernel (isKernelOp) is heavy where its result gets a tensor of its own, and
-// light where it is computed in each kernel that reads it. *Keep* asks from which tensors a value could be made again,
-// fusion builds its kernels of heavy operations: both must mean the same.
+// What will be stored. An operation of a kernel (isKernelOp) is heavy if its result gets a tensor of its own, and light
+// if it is computed in each kernel that reads it. *Keep* asks from which tensors a value could be recomputed, and
+// fusion builds its kernels from heavy operations: both must mean the same.
 //
-// Heavy is what is read outside kernels or whole whatever the index, what sums up more elements than it makes, and what
-// more than one operation reads and takes more than one large tensor to make. What other operations make is stored
-// anyway.
+// Heavy operations are those whose result is read outside kernels, or as a whole whatever the index; those that sum up
+// more elements than they make; and those whose result several operations read and which takes more than one large
+// tensor to make. What operations outside kernels make is stored anyway.
 #pragma once
 
 #include "passes/analysis/KernelOps.h"
@@ -16,27 +16,27 @@
 
 namespace dtc {
 
-/// Whether reading a tensor of so many elements weighs about as much as writing one of `size`.
+/// Whether reading a tensor of this many elements costs about as much as writing one of `size`.
 inline bool isLarge(int64_t elements, int64_t size) { return 2 * elements > size; }
 
-/// Answers are kept: they are those of the time when they were first asked for.
+/// Answers are kept, and stay what they were when first asked for.
 class StoredValues {
 public:
   /// `mostInputs`: an operation that reads more stored values than that is heavy, too. Targets have such a limit.
   explicit StoredValues(size_t mostInputs = std::numeric_limits<size_t>::max()) : mostInputs(mostInputs) {}
 
-  /// For questions about so many operations.
+  /// Makes room for questions about this many operations.
   void reserve(size_t operations) {
     kernels.reserve(operations);
     light.reserve(operations);
     inputs.reserve(operations);
   }
 
-  /// isKernelOp, asked once.
+  /// isKernelOp, computed once.
   bool isKernel(mlir::Operation *op);
-  /// Whether the operation is one of a kernel and its result is computed where it is read.
+  /// Whether the operation belongs to a kernel and its result is computed where it is read.
   bool isLight(mlir::Operation *op);
-  /// Whether it is one of a kernel and its result is stored.
+  /// Whether it belongs to a kernel and its result is stored.
   bool isHeavy(mlir::Operation *op) { return isKernel(op) && !isLight(op); }
 
   /// The stored values that computing the result of a kernel's operation reads.

@@ -109,7 +109,7 @@ private:
     return true;
   }
 
-  /// A text is of all layers; a table names classes.
+  /// A text applies to all layers; a table names classes.
   bool readRecompute(const toml::node &node) {
     choices.recompute.clear();
     auto add = [&](std::string layers, const toml::node &how, const std::string &where) {
@@ -131,7 +131,7 @@ private:
   }
 
   /// A table of patterns over parameters. toml++ sorts keys; the order of the file is what counts. `addRule` takes a
-  /// pattern, the text that it has, and the place.
+  /// pattern, its text, and the place.
   bool readParameters(const toml::node &node, const Twine &what,
                       llvm::function_ref<bool(const std::string &, const std::string &, const std::string &)> addRule) {
     const toml::table *table = node.as_table();

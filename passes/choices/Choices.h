@@ -1,6 +1,6 @@
-// What there is to choose of a program beside its layout, as data. A choice is given by the user or made by a planner,
-// stored in the program, and replayed: on the same model, or on one of other sizes and fewer layers. So it names
-// layers by their class ("h.*"), never by number. docs/choices.md shows the file.
+// What there is to choose about a program besides its layout, as data. A choice is given by the user or made by a
+// planner, stored in the program, and replayed: on the same model, or on one with other sizes and fewer layers. So it
+// names layers by their class ("h.*"), never by number. docs/choices.md shows the file.
 #pragma once
 
 #include "passes/choices/Gathers.h"
@@ -16,13 +16,13 @@
 
 namespace dtc {
 
-/// Moves a command to right before or behind another one; in each layer, where it is of a layer.
+/// Moves a command to right before or after another one; in each layer if it belongs to a layer.
 struct OrderRule {
   std::string list = "*"; ///< a pattern over the lists' names
   std::string move;       ///< a command as FlatCommand::name has it: "update all_reduce h.*.mlp.c_fc.weight"
   bool isBefore = false;
-  std::string anchor; ///< before or behind which; it stays where it is
-  /// The anchor's layer, counted from the command's own; where the command is of no layer, or of another list of
+  std::string anchor; ///< the command before or after which it goes; it stays where it is
+  /// The anchor's layer, counted from the command's own; where the command belongs to no layer, or to another list of
   /// layers, from the first (0, 1, ...) or the last (-1, -2, ...).
   int64_t layer = 0;
   std::string where; ///< "file:line", for messages
@@ -30,19 +30,19 @@ struct OrderRule {
   bool operator==(const OrderRule &other) const;
 };
 
-/// What is chosen of some parameters.
+/// What is chosen for some parameters.
 struct ParameterRule {
   std::string parameters; ///< a pattern over names
   std::string how;
   std::string where; ///< "file:line", for messages
 };
 
-/// Starts of one kind, group and type that are one start of several parts (a bucket): those of these names, in so many
-/// layers in a row. What is of no layer goes with what starts around it.
+/// Starts of one kind, group and type that are one start of several parts (a bucket): those with these names, in this
+/// many layers in a row. A start outside the layers goes with those around it.
 struct BucketRule {
   std::vector<std::string> starts; ///< as FlatCommand::name has them
   int64_t layers = 1;
-  std::string why;   ///< why so many, for people
+  std::string why;   ///< why this many, for people
   std::string where; ///< "file:line", for messages
 };
 
@@ -54,30 +54,30 @@ struct SplitRule {
 };
 
 struct Choices {
-  std::string timetable = "1f1b";  ///< of a pipeline; see timing/timetables/generators.h
+  std::string timetable = "1f1b";  ///< for a pipeline; see timing/timetables/generators.h
   std::vector<int64_t> layers;     ///< of each stage of a pipeline; none: as the strategy says
   uint64_t gatherAhead = 2;        ///< see dt-gather-ahead
-  std::vector<GatherRule> gathers; ///< the last that fits counts; what none names goes by `gatherAhead`
+  std::vector<GatherRule> gathers; ///< the last that fits counts; `gatherAhead` decides for what none names
   std::vector<OrderRule> order;    ///< one after the other, from the order that the passes give
-  /// Whether rows that are added late to a parameter's gradient are "gathered", or all of it "reduced" with them; the
-  /// last that fits counts. See dt-gather-rows, which decides of the others.
+  /// Whether rows that are added late to a parameter's gradient are "gathered", or the whole gradient is "reduced" with
+  /// them; the last that fits counts. See dt-gather-rows, which decides about the others.
   std::vector<ParameterRule> rows;
   std::vector<BucketRule> buckets;                                      ///< a name's last one counts; ...
   abi::BucketSize bucketSize;                                           ///< ... of what none names: see chooseBuckets
   std::vector<RecomputeRule> recompute = {{"*", {RecomputeRun()}, ""}}; ///< the last that fits counts
-  /// In how many parts of the batch layers of a class ("h.*") are done, and by how many parts of its rows a parameter's
-  /// gradient is made and reduced; the last that fits counts, and what none fits is not split. See dt-split-products
-  /// and dt-split-gradients.
+  /// In how many parts of the batch the layers of a class ("h.*") are done, and in how many parts of its rows a
+  /// parameter's gradient is made and reduced; the last that fits counts, and what no rule fits is not split. See
+  /// dt-split-products and dt-split-gradients.
   std::vector<SplitRule> split, splitGradients;
 };
 
 using ChoicesError = llvm::function_ref<void(const llvm::Twine &)>;
 
-/// What a file of choices says; what it does not say is as in `given`. `path` names it in messages. Nothing after an
-/// error.
+/// What a file of choices says; what it does not say is as in `given`. `path` names the file in messages. Returns
+/// nothing after an error.
 std::optional<Choices> parseChoices(llvm::StringRef text, llvm::StringRef path, Choices given, ChoicesError error);
 
-/// The text that parseChoices reads them back from. `isPipeline`: with what concerns stages.
+/// The text from which parseChoices reads them back. `isPipeline`: includes what concerns stages.
 std::string printChoices(const Choices &choices, bool isPipeline);
 
 } // namespace dtc

@@ -1,4 +1,4 @@
-// Which gathers of a parameter that is stored in pieces are one: whether it stays whole from the forward to the
+// Which gathers of a parameter that is stored in pieces are shared: whether it stays whole from the forward to the
 // backward pass (in FSDP's terms, whether it is not resharded after the forward pass).
 #pragma once
 
@@ -7,15 +7,15 @@
 namespace dtc {
 
 enum class Gathering {
-  Again,  ///< each reader has it gathered
-  Shared, ///< all readers have one gather
+  Again,  ///< it is gathered for each reader
+  Shared, ///< all readers share one gather
 };
 
 using GatherRun = LayerRun<Gathering>;
 
 struct GatherRule {
   std::string parameters; ///< a pattern over names
-  /// Of the parameters of the layers of a class, in their order; of what is in no layer the first counts.
+  /// For the parameters of a class's layers, in the order of the layers; for what is in no layer the first counts.
   std::vector<GatherRun> runs;
   std::string where; ///< "file:line", for messages
 };

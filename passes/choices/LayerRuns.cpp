@@ -15,7 +15,7 @@ std::vector<int64_t> shareOutLayers(const std::vector<int64_t> &layers, int64_t 
   std::vector<int64_t> shares;
   for (size_t group = 0; group < layers.size(); ++group) {
     before += layers[group];
-    // Up to here, but one at least for each group before and behind.
+    // Up to here, with at least one for each group before and after.
     auto least = static_cast<int64_t>(group + 1), left = static_cast<int64_t>(layers.size() - group - 1);
     int64_t until = std::max({std::min((before * count + all / 2) / all, count - left), given + 1, least});
     shares.push_back(until - given);

@@ -1,5 +1,6 @@
-// What is chosen for the layers of a class: one way for all of them, or one for the first so many and another for those
-// behind. Said of so many layers, it is shared out in the same proportions where the model has more or fewer.
+// What is chosen for the layers of a class: one way for all of them, or one way for a number of first layers and
+// another for those after them. Where the model has more or fewer layers than the text counts, they are shared out in
+// the same proportions.
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
@@ -14,14 +15,14 @@ namespace dtc {
 /// Layers that follow one another and are treated alike.
 template <typename How> struct LayerRun {
   How how = {};
-  int64_t layers = 0; ///< how many; 0, of a lone run: all
+  int64_t layers = 0; ///< how many; 0, for a lone run: all
   bool operator==(const LayerRun &) const = default;
 };
 
-/// Layers of each of some groups where there are so many in all: in the same proportions, one at least.
+/// The number of layers in each group when there are `count` in all: in the same proportions, at least one each.
 std::vector<int64_t> shareOutLayers(const std::vector<int64_t> &layers, int64_t count);
 
-/// Layers of each run likewise; with fewer layers than runs, the shortest runs get none.
+/// The number of layers in each run, likewise; with fewer layers than runs, the shortest runs get none.
 std::vector<int64_t> sharesOfRuns(const std::vector<int64_t> &layers, int64_t count);
 
 /// How each of `count` layers is treated; `runs` is not empty.
@@ -46,11 +47,11 @@ template <typename How> How howOfLayer(const std::vector<LayerRun<How>> &runs, i
   return shared[run].how;
 }
 
-/// The parts of "5 full, 7 cheap": how many layers, and the text behind; 0 where a lone part says no number. Nothing
+/// The parts of "5 full, 7 cheap": how many layers, and the text after it; 0 where a lone part says no number. Nothing
 /// for any other text.
 std::optional<std::vector<LayerRun<llvm::StringRef>>> splitLayerRuns(llvm::StringRef text);
 
-/// "full", or "5 full, 7 cheap", with what `parse` knows for `full` and `cheap`; nothing for any other text.
+/// "full", or "5 full, 7 cheap", with whatever `parse` accepts for `full` and `cheap`; nothing for any other text.
 template <typename How, typename Parse>
 std::optional<std::vector<LayerRun<How>>> parseLayerRuns(llvm::StringRef text, Parse parse) {
   std::optional<std::vector<LayerRun<llvm::StringRef>>> parts = splitLayerRuns(text);
@@ -76,7 +77,7 @@ std::string printLayerRuns(const std::vector<LayerRun<How>> &runs, NameOf nameOf
   return text;
 }
 
-/// The runs of layers that are treated so, in their order.
+/// The runs of layers that are treated like this, in order.
 template <typename How> std::vector<LayerRun<How>> runsOfLayers(const std::vector<How> &layers) {
   std::vector<LayerRun<How>> runs;
   for (const How &how : layers) {

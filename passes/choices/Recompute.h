@@ -1,4 +1,4 @@
-// What of the layers of a class is kept from the forward to the backward pass and what is computed again.
+// What is kept from the forward to the backward pass in the layers of a class, and what is recomputed.
 #pragma once
 
 #include "passes/choices/LayerRuns.h"
@@ -9,7 +9,7 @@ namespace dtc {
 using RecomputeRun = LayerRun<abi::Recompute>;
 
 struct RecomputeRule {
-  std::string layers;             ///< a pattern over classes of layers: "h.*"; "*" is of what is in no layer, too
+  std::string layers;             ///< a pattern over classes of layers: "h.*"; "*" includes what is in no layer
   std::vector<RecomputeRun> runs; ///< in the order of the layers
   std::string where;              ///< "file:line", for messages
 };

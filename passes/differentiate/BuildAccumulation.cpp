@@ -35,7 +35,7 @@ struct BuildAccumulation : dtc::impl::BuildAccumulationBase<BuildAccumulation> {
     unsigned index = next.getNumArguments();
     (void)next.insertArgument(index, value.getType(), attributes, value.getLoc());
     Location loc = withPurpose(value.getLoc(), "accumulate");
-    builder.setInsertionPointAfterValue(value); // the sum takes the value's place, which need not live on
+    builder.setInsertionPointAfterValue(value); // the sum replaces the value, which need not live longer
     auto sum = dt::AddOp::create(builder, loc, next.getArgument(index), value);
     dt::mark(sum, dt::marksOf(value));
     result.set(sum);

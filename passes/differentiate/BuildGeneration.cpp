@@ -1,4 +1,4 @@
-// Makes functions that generate of those that a frontend has left; see Passes.td.
+// Turns the functions that a frontend has left into functions that generate; see Passes.td.
 #include "passes/differentiate/Passes.h"
 #include "passes/differentiate/Signature.h"
 

@@ -70,7 +70,7 @@ struct BuildReduction : dtc::impl::BuildReductionBase<BuildReduction> {
       Expr inverse = 1.0 / squares.with(scale);
       squares = squares * square(inverse).broadcast(squares.getShape(), {});
     }
-    Expr root = sqrt(squares.sum({0})); // by name: operands of one expression are built in the host compiler's order
+    Expr root = sqrt(squares.sum({0})); // named: operands of one expression are built in the host compiler's order
     Expr norm = root / maximum(squares.with(count), 1);
 
     results.add(lossSum, dt::PortKind::Output, abi::output::lossSum.name);

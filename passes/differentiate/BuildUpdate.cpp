@@ -1,4 +1,4 @@
-// Builds @update: clipping, the optimizer's formulas and the gate before the state, on whole parameters.
+// Builds @update: clipping, the optimizer's formulas and the gate in front of the state, on whole parameters.
 #include "dialect/IR/Expression.h"
 #include "dialect/IR/Locations.h"
 #include "passes/differentiate/Passes.h"
@@ -27,7 +27,7 @@ namespace {
 struct Scalars {
   Value applies;              ///< mask: whether the state is to change at all
   Value gradientScale;        ///< clipping coefficient / number of tokens
-  Value keep;                 ///< what a decay that is apart from the gradient leaves of a parameter; null without
+  Value keep;                 ///< what decay separate from the gradient leaves of a parameter; null without
   SmallVector<Value, 2> rest; ///< the optimizer's own
 
   template <typename Function> void forEach(Function &&function) {
@@ -53,11 +53,11 @@ public:
 
   /// What it keeps for each parameter, under the names that PyTorch's optimizers have for it: checkpoints use these.
   virtual SmallVector<StringRef> slots() const = 0;
-  /// Inputs that it reads beside the learning rate.
+  /// Inputs that it reads besides the learning rate.
   virtual SmallVector<dt::PortAttr> inputs(MLIRContext *) const { return {}; }
-  /// Computes what it wants to know once a step.
+  /// Computes what it needs once a step.
   virtual void addScalars(Scalars &scalars, Expr rate, const Arguments &arguments) const = 0;
-  /// The new state of one number. `gradient` is the mean's, clipped.
+  /// The new state of one number. `gradient` is the mean gradient, clipped.
   virtual State update(Expr gradient, const State &old, bool decays, const Scalars &scalars) const = 0;
 
 protected:
@@ -125,7 +125,7 @@ template <typename Formula> std::shared_ptr<const Optimizer> make(const abi::Tra
   return std::make_shared<Formula>(settings);
 }
 
-/// As runtime/abi/optimizers.h calls them.
+/// The names of runtime/abi/optimizers.h.
 struct {
   StringLiteral name;
   std::shared_ptr<const Optimizer> (*make)(const abi::Training &settings);
@@ -214,7 +214,7 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
            });
   }
 
-  /// What @reduce returns: gradients may come in 16 bits. State is f32.
+  /// The types that @reduce returns: gradients may come in 16 bits. State is f32.
   DenseMap<dt::PortAttr, Type> getReducedTypes() {
     DenseMap<dt::PortAttr, Type> types;
     if (auto reduce = getOperation().lookupSymbol<func::FuncOp>(dt::function::reduce))
@@ -246,7 +246,7 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
       updated.push_back(apply(builder, update, parameter, std::move(operands), scalars));
     }
     listener.setMarks({{}, direction});
-    // Results stand in the order of the arguments: parameters, then slot by slot.
+    // Results are in the order of the arguments: parameters, then slot by slot.
     Results results;
     for (auto [parameter, values] : llvm::zip(parameters, updated))
       results.add(values.parameter, unplacedPort(dt::PortKind::Parameter, parameter.getName(), noSlot));
@@ -308,7 +308,7 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
     scalars.forEach([&](Value &scalar) { scalar = *argument++; });
     Expr mean = gradient * gradient.with(scalars.gradientScale);
     State updated = method->update(mean, old, decays, scalars);
-    // The new values where the update applies, else the old ones as they are.
+    // The new values where the update applies, else the old ones unchanged.
     Expr applies = gradient.with(scalars.applies);
     auto choose = [&](Value updated, Value old) -> Value {
       return applies.select(applies.with(updated), applies.with(old));

@@ -14,8 +14,8 @@ using namespace dtc;
 namespace {
 
 
-/// One function's conversions. What is made of parameters and constants alone has no type of its own yet: it takes the
-/// type of what it meets, as a bias does that is added to a product.
+/// One function's conversions. What is made only from parameters and constants has no type of its own yet: it takes the
+/// type of what it meets, as does a bias that is added to a product.
 class Chooser {
 public:
   Chooser(func::FuncOp function, Type narrow)

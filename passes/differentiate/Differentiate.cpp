@@ -33,7 +33,7 @@ public:
   LogicalResult run();
   /// The sum of the gradients that reached a value; zeros where none did.
   Value getGradient(Value value);
-  /// Tells the gradients that the layers before wait for from those that only the end of the step does.
+  /// Distinguishes the gradients that earlier layers wait for from those for which only the end of the step waits.
   void markDirections(ArrayRef<BlockArgument> parameters);
 
 private:
@@ -104,7 +104,7 @@ Value Backward::getGradient(Value value) {
 }
 
 void Backward::markDirections(ArrayRef<BlockArgument> parameters) {
-  // What is made of parameters and constants alone is a weight still: its gradient is one of a weight.
+  // What is made only from parameters and constants is still a weight: its gradient is a weight's.
   DenseSet<Value> activations(block.getArguments().begin(), block.getArguments().end());
   for (BlockArgument parameter : parameters)
     activations.erase(parameter);
@@ -135,7 +135,7 @@ void Backward::markDirections(ArrayRef<BlockArgument> parameters) {
   }
 }
 
-/// Erases what has no use: gradients of operands that need none.
+/// Erases what has no users: gradients of operands that need none.
 void eraseDead(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op))

@@ -21,7 +21,7 @@ Value convert(OpBuilder &builder, Value value, Type element) {
   return made->getResult(0);
 }
 
-/// Lets sums that are only widened afterwards give their f32 at once: what `value` is made of by additions.
+/// Lets sums that are only widened afterwards give f32 directly: the sums that `value` is added up from.
 void widenSums(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || !value.hasOneUse())

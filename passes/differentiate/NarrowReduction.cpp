@@ -26,7 +26,7 @@ struct NarrowReduction : dtc::impl::NarrowReductionBase<NarrowReduction> {
         roundAtRead(argument, *type);
   }
 
-  /// All readers get the value rounded to `element`, in its own type.
+  /// Gives all readers the value rounded to `element`, in its own type.
   static void roundAtRead(BlockArgument argument, Type element) {
     auto type = cast<RankedTensorType>(argument.getType());
     Operation *first = firstUser(argument);

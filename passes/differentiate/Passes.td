@@ -11,12 +11,12 @@ class DifferentiatePass<string argument> : Pass<argument, "::mlir::ModuleOp"> {
 def ChoosePrecision : DifferentiatePass<"dt-choose-precision"> {
   let summary = "Chooses the type that each operation of the model computes in.";
   let description = [{
-    Operations say themselves what they may be computed in (PrecisionOpInterface): contractions and attention in the
-    compute type; elementwise work, shapes and rotary embeddings in the compute type where all they read has it; all
-    others, norms, softmax and losses among them, in f32. So the residual stream, which begins with rows of a table,
-    stays f32. What is made of parameters alone, such as a broadcast bias, takes the type of what it meets. Parameters
-    stay f32 and are converted once, before they are repeated or moved; the results are f32. Caches have the type of what is
-    written into them.
+    Operations say for themselves which type they may be computed in (PrecisionOpInterface): contractions and attention
+    in the compute type; elementwise work, shapes and rotary embeddings in the compute type where everything they read
+    has it; all others, norms, softmax and losses among them, in f32. So the residual stream, which begins with rows of
+    a table, stays f32. What is made only from parameters, such as a broadcast bias, takes the type of what it meets.
+    Parameters stay f32 and are converted once, before they are repeated or moved; the results are f32. Caches have the
+    type of what is written into them.
 
     ```mlir
     %h = dt.contract "bd,df->bf" %x, %w : tensor<2x4xf32>, tensor<4x3xf32> -> tensor<2x3xf32>
@@ -40,7 +40,7 @@ def ChoosePrecision : DifferentiatePass<"dt-choose-precision"> {
 def NarrowGradients : DifferentiatePass<"dt-narrow-gradients"> {
   let summary = "Chooses the type in which gradients leave @micro.";
   let description = [{
-    With `gradients` f32, sums that were rounded to 16 bits only to be widened again give their f32 at once
+    With `gradients` f32, sums that were rounded to 16 bits only to be widened again give f32 directly
     (PrecisionOpInterface::canWidenResults): contractions and reductions whose results are gradients of parameters.
     Otherwise each gradient is rounded to the type; where micro-batches are added up (`accumulates`) it is widened again
     before that, so that it travels in 16 bits and is summed in f32.
@@ -65,9 +65,9 @@ def NarrowGradients : DifferentiatePass<"dt-narrow-gradients"> {
 def NarrowReduction : DifferentiatePass<"dt-narrow-reduction"> {
   let summary = "Rounds accumulated gradients to the type in which they travel.";
   let description = [{
-    @reduce reads each gradient through a conversion to the type and back. Where a gradient is still partial, it is its
-    narrow form that dt-insert-reshards moves; where none travels it is rounded all the same, so that layouts agree.
-    Requires dt-build-reduction.
+    @reduce reads each gradient through a conversion to the type and back. Where a gradient is still partial,
+    dt-insert-reshards moves its narrow form; where it does not travel it is rounded all the same, so that layouts
+    agree. Requires dt-build-reduction.
   }];
   let options = [Option<"gradients", "gradients", "std::string", "\"f32\"", "\"f32\", \"bf16\" or \"f16\"">];
 }
@@ -77,9 +77,10 @@ def Differentiate : DifferentiatePass<"dt-differentiate"> {
   let description = [{
     Reverse-mode differentiation, generic over DifferentiableOpInterface. Gradients of a value with several uses are
     summed; integers and masks carry none; a parameter that the loss does not depend on gets zeros. Each gradient
-    operation has the location and `dt.layer` of the operation it belongs to. Every operation of @micro gets a direction:
-    what was there is `forward`; the gradient of an activation and what it is made of is `input_gradient`, all other
-    gradients `weight_gradient`. What is made of parameters alone, as their conversion to 16 bits, is no activation.
+    operation has the location and `dt.layer` of the operation it belongs to. Every operation of @micro gets a
+    direction: what was there is `forward`; the gradient of an activation and what it is made from are `input_gradient`,
+    all other gradients `weight_gradient`. What is made only from parameters, such as their conversion to 16 bits, is
+    not an activation.
 
     ```mlir
     func.func @loss(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">}) -> (tensor<f32>, tensor<f32>) {
@@ -108,17 +109,17 @@ def Differentiate : DifferentiatePass<"dt-differentiate"> {
 def BuildEvaluation : DifferentiatePass<"dt-build-evaluation"> {
   let summary = "Turns @loss into @eval: operations take their evaluation form.";
   let description = [{
-    Operations with EvaluationOpInterface (dropout, attention with dropout) are replaced by what they are when a trained
-    model is evaluated; results are renamed to "eval_loss_sum" and "eval_token_count".
+    Operations with EvaluationOpInterface (dropout, attention with dropout) are replaced by their form for evaluating a
+    trained model; results are renamed to "eval_loss_sum" and "eval_token_count".
     Runs after dt-differentiate, which still needs @loss. Ensures that @loss is gone.
   }];
 }
 
 def StoreNarrow : DifferentiatePass<"dt-store-narrow"> {
-  let summary = "Parameters lie in the type that products read.";
+  let summary = "Stores parameters in the type that products read.";
   let description = [{
-    Nothing updates the parameters of functions that generate: where some operation reads one in 16 bits, so it is stored.
-    Those that read it in f32 get the stored number widened, behind what only moves it.
+    Nothing updates the parameters of functions that generate: where some operation reads one in 16 bits, it is stored
+    in 16 bits. Operations that read it in f32 get the stored number widened, after those that only move it.
 
     ```mlir
     func.func @generate(%w: tensor<4x3xf32> {dt.port = #dt.port<parameter "w">}, ...) {
@@ -137,10 +138,10 @@ def StoreNarrow : DifferentiatePass<"dt-store-narrow"> {
 }
 
 def BuildGeneration : DifferentiatePass<"dt-build-generation"> {
-  let summary = "Takes @prompt and @generate as they are in use.";
+  let summary = "Gives @prompt and @generate the form in which they are used.";
   let description = [{
-    Operations with EvaluationOpInterface take their evaluation form, and everything is marked `forward`. Requires @prompt,
-    and @generate where there are caches.
+    Operations with EvaluationOpInterface take their evaluation form, and everything is marked `forward`. Requires
+    @prompt, and @generate where there are caches.
   }];
 }
 
@@ -158,14 +159,14 @@ def BuildAccumulation : DifferentiatePass<"dt-build-accumulation"> {
 }
 
 def BuildReduction : DifferentiatePass<"dt-build-reduction"> {
-  let summary = "Builds @reduce: what is known of a step once all its micro-batches have run.";
+  let summary = "Builds @reduce: what is known about a step once all its micro-batches have run.";
   let description = [{
     (gradients, micro_loss_sum, micro_token_count) -> (reduced gradients, loss_sum, token_count, local_loss_sum,
     grad_square_sums, grad_norm). On logical tensors the reduced gradients are the gradients themselves; where they are
-    partial, the phase "where" resolves them here, once. grad_square_sums has one element a parameter, of the summed
-    gradient, so that a non-finite one names its parameter; grad_norm is the norm of the mean gradient,
-    √(Σ grad_square_sums) / max(token_count, 1). local_loss_sum is the micro-batches' own, which stays partial.
-    Requires @micro.
+    partial, the phase "where" resolves them here, once. grad_square_sums has one element for each parameter's summed
+    gradient, so that a non-finite one names its parameter; grad_norm is the norm of the mean gradient, √(Σ
+    grad_square_sums) / max(token_count, 1). local_loss_sum is the micro-batches' own, which stays partial. Requires
+    @micro.
   }];
 }
 
@@ -174,8 +175,8 @@ def BuildUpdate : DifferentiatePass<"dt-build-update"> {
   let description = [{
     Parameters and moments are updated in place: results repeat the arguments' ports. The mean gradient is
     g = reduced gradient * c / max(token_count, 1), with the clipping coefficient c = min(1, clip-norm / (grad_norm +
-    1e-6)), or 1 when clip-norm is 0. There are no branches: where loss_sum or grad_norm is not finite, or token_count is
-    0, every result is chosen to be its argument, bit by bit, and the output update_applied is 0; else it is 1.
+    1e-6)), or 1 when clip-norm is 0. There are no branches: where loss_sum or grad_norm is not finite, or token_count
+    is 0, every result is its argument, bit by bit, and the output update_applied is 0; else it is 1.
 
     AdamW (Loshchilov and Hutter, arXiv:1711.05101), with bias corrections bᵢ = 1 - betaᵢ^t given as inputs:
       m ← beta1 m + (1 - beta1) g,  v ← beta2 v + (1 - beta2) g²,
@@ -211,7 +212,7 @@ def VerifyWhat : DifferentiatePass<"dt-verify-what"> {
     W2: @micro, @reduce, @update and @eval exist, or @prompt; @loss does not.
     W3: every argument and result has a dt.port; no two arguments, and no two results, of a function have the same; the
         same port has one type throughout the module.
-    W4: what is of a parameter (itself, slots, gradients) names a parameter of dt.parameters and has its
+    W4: what belongs to a parameter (itself, slots, gradients) names a parameter of dt.parameters and has its
         logical shape.
     W5: functions are straight-line: one block of dt operations and a return.
     W6: every operation has FactorOpInterface, which the next phase asks for; composites that decompose are gone.

@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace dtc;
 
-/// Those of thousands: the attribute's name is looked up once.
+/// The attributes of thousands of ports: the attribute's name is looked up only once.
 static SmallVector<DictionaryAttr> attributesOf(ArrayRef<dt::PortAttr> ports, MLIRContext *context) {
   auto name = StringAttr::get(context, dt::portAttr);
   return llvm::map_to_vector(

@@ -28,17 +28,17 @@ std::optional<unsigned> findOutput(mlir::func::FuncOp function, mlir::StringRef 
 /// The function of that name; an error on the module where there is none.
 mlir::func::FuncOp requireFunction(mlir::ModuleOp module, mlir::StringRef name);
 
-/// The functions that frontends make of a model: @loss, or @prompt and, where there are caches, @generate; an error on
-/// the module where there is none.
+/// The functions that frontends make from a model: @loss, or @prompt and, where there are caches, @generate; an error
+/// on the module where there is none.
 mlir::FailureOr<mlir::SmallVector<mlir::func::FuncOp>> requireModel(mlir::ModuleOp module);
 
-/// Replaces what behaves otherwise when a trained model is run than while it is trained, as dropout does.
+/// Replaces operations that behave differently when a trained model is run than in training, as dropout does.
 void takeEvaluationForm(mlir::func::FuncOp function);
 
 /// The floating-point type that an option names, "f32", "bf16" or "f16"; an error on the module where it names none.
 mlir::FailureOr<mlir::Type> parseFloatType(mlir::ModuleOp module, mlir::StringRef name);
 
-/// The port of an input that a pass makes; it bears the source's name.
+/// The port of an input that a pass makes; it has the source's name.
 mlir::dt::PortAttr inputPort(mlir::MLIRContext *context, mlir::dt::SourceKind kind);
 
 /// Appends an empty function with one block and these arguments to the module.
@@ -65,7 +65,7 @@ class Results {
 public:
   void add(mlir::Value value, mlir::dt::PortAttr port);
   void add(mlir::Value value, mlir::dt::PortKind kind, mlir::StringRef name, mlir::StringRef slot = "");
-  /// What may be handed on as a partial sum.
+  /// Adds a result that may be handed on as a partial sum.
   void addPartial(mlir::Value value, mlir::dt::PortKind kind, mlir::StringRef name);
   /// Writes the return, the function's result types and their ports.
   void finish(mlir::func::FuncOp function);
@@ -84,10 +84,10 @@ public:
 
 private:
   std::string purpose;
-  mlir::LocationAttr place, placeWithPurpose; ///< of the operation before, with which most share their place
+  mlir::LocationAttr place, placeWithPurpose; ///< of the operation before, whose place most operations share
 };
 
-/// Marks what has no direction yet: the whole of a function that is one.
+/// Marks what has no direction yet: all of a function that has only this one.
 void markAll(mlir::func::FuncOp function, mlir::dt::Direction direction);
 
 } // namespace dtc

@@ -1,4 +1,4 @@
-// dt-store-narrow: parameters lie in the type that products read; see Passes.td.
+// dt-store-narrow: stores parameters in the type that products read; see Passes.td.
 #include "passes/differentiate/Passes.h"
 #include "passes/differentiate/Signature.h"
 

@@ -1,4 +1,4 @@
-// Gives what passes have made the marks of what it was made for; see Passes.td.
+// Gives operations that passes have made the marks of what they were made for; see Passes.td.
 #include "passes/keep/Passes.h"
 
 #include "dialect/IR/Marks.h"

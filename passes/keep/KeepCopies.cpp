@@ -21,8 +21,8 @@ namespace {
 /// A parameter that functions convert.
 struct Copied {
   BlockArgument parameter;                 ///< of one of the functions
-  SmallVector<Operation *, 4> conversions; ///< of all, equal in what they do
-  Type type;                               ///< of what they make
+  SmallVector<Operation *, 4> conversions; ///< in all functions; all do the same
+  Type type;                               ///< of their results
   OpResult updated;                        ///< the parameter's new value, which a formula makes
 };
 
@@ -47,7 +47,7 @@ struct KeepCopies : dtc::impl::KeepCopiesBase<KeepCopies> {
       read(copied);
   }
 
-  /// In the order in which the first function takes the parameters: copies lie in memory as they do.
+  /// In the order in which the first function takes the parameters: copies are in memory in the same order.
   void collect(func::FuncOp update) {
     for (auto function : getOperation().getOps<func::FuncOp>())
       for (BlockArgument argument : function.getArguments())
@@ -58,7 +58,7 @@ struct KeepCopies : dtc::impl::KeepCopiesBase<KeepCopies> {
                   copies.insert({port.getName(), {argument, {}, user->getResult(0).getType(), {}}}).first->second;
               copied.conversions.push_back(user);
             }
-    // All functions have one compute type. Where they had not, a copy would serve some readers only.
+    // All functions have one compute type. If they had several, a copy would serve only some readers.
     copies.remove_if([](auto &entry) {
       return llvm::any_of(entry.second.conversions, [&](Operation *conversion) {
         return conversion->getResult(0).getType() != entry.second.type;
@@ -66,8 +66,8 @@ struct KeepCopies : dtc::impl::KeepCopiesBase<KeepCopies> {
     });
   }
 
-  /// A parameter that the update moves after its formula, as zero1 does, would be converted by a launch of its own:
-  /// such ones stay as they are.
+  /// A parameter that the update moves after its formula, as with zero1, would need a launch of its own to be
+  /// converted: such parameters stay as they are.
   void findUpdates(func::FuncOp update) {
     for (OpOperand &result : update.front().getTerminator()->getOpOperands()) {
       PortAttr port = resultPort(update, result.getOperandNumber());
@@ -118,7 +118,7 @@ struct KeepCopies : dtc::impl::KeepCopiesBase<KeepCopies> {
     refresh.setAllResultAttrs(attributes);
   }
 
-  /// Functions take the copy in place of what they converted.
+  /// Functions take the copy instead of converting the parameter.
   static void read(const Copied &copied) {
     DenseMap<Operation *, Value> taken; // by function
     for (Operation *conversion : copied.conversions) {
@@ -136,8 +136,8 @@ struct KeepCopies : dtc::impl::KeepCopiesBase<KeepCopies> {
       conversion->erase();
   }
 
-  /// The update's formulas yield the copy with the parameter, of which it is made as it is chosen: the old one's where
-  /// the update does not apply.
+  /// The update's formulas yield the copy along with the parameter. It is made from the parameter that was chosen: from
+  /// the old one where the update does not apply.
   void write(func::FuncOp update) {
     Operation *end = update.front().getTerminator();
     SmallVector<Type> types(update.getResultTypes());
@@ -182,7 +182,7 @@ struct KeepCopies : dtc::impl::KeepCopiesBase<KeepCopies> {
   }
 
   llvm::MapVector<StringAttr, Copied> copies;                   ///< by the parameter's name
-  DenseMap<std::pair<Attribute, unsigned>, FormulaOp> formulas; ///< by the original, and the parameter's result
+  DenseMap<std::pair<Attribute, unsigned>, FormulaOp> formulas; ///< by the original formula and the parameter's result
 };
 
 } // namespace

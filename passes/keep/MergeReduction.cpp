@@ -44,7 +44,7 @@ struct MergeReduction : dtc::impl::MergeReductionBase<MergeReduction> {
   }
 
   /// What makes a gradient smaller (its conversion to the type in which it travels) is done where the backward pass has
-  /// it: else all gradients would stay until the end, and none be on its way before that.
+  /// the gradient: otherwise all gradients would stay until the end, and none could be sent before.
   static void moveToOperand(Operation *op) {
     if (!isFusible(op) || op->getNumOperands() != 1 || op->getNumResults() != 1)
       return;
@@ -54,8 +54,8 @@ struct MergeReduction : dtc::impl::MergeReductionBase<MergeReduction> {
       op->moveAfter(producer);
   }
 
-  /// Continues `first` with the body of `second`. What that takes is known by its port: a result of the first, an
-  /// argument of both, or an argument from here on.
+  /// Continues `first` with the body of `second`. Ports identify what `second` takes: a result of the first, an
+  /// argument of both, or a new argument.
   static void append(func::FuncOp first, func::FuncOp second) {
     Operation *end = first.front().getTerminator();
     DenseMap<PortIdentity, Value> handedOn;

@@ -14,14 +14,14 @@ namespace dtc {
 
 template <typename How> class ParameterRules {
 public:
-  /// A pattern over names and what `parse` knows; false where it is no such rule.
+  /// A pattern over names, and a text that `parse` accepts; false if it is no such rule.
   bool read(llvm::StringRef rule, llvm::function_ref<std::optional<How>(llvm::StringRef)> parse) {
     auto [pattern, text] = rule.rsplit('=');
     std::optional<How> how = parse(text);
     return how && add(pattern, std::move(*how));
   }
 
-  /// False where it is no pattern.
+  /// False if it is not a pattern.
   bool add(llvm::StringRef pattern, How how) {
     auto glob = llvm::GlobPattern::create(pattern);
     if (!glob) {

@@ -1,35 +1,35 @@
-// Passes of *keep*: what lives from forward to backward, and what is made again?
+// Passes of *keep*: what lives from forward to backward, and what is recomputed?
 #ifndef DTC_KEEP_PASSES_TD
 #define DTC_KEEP_PASSES_TD
 
 include "mlir/Pass/PassBase.td"
 
 def CompleteMarks : Pass<"dt-complete-marks", "mlir::func::FuncOp"> {
-  let summary = "Gives what passes have made the marks of what it was made for.";
+  let summary = "Gives operations that passes have made the marks of what they were made for.";
   let description = [{
     Differentiation marks every operation (`dt.direction`), frontends their layers (`dt.layer`). What later passes make
-    without marks, a collective's padding or a copy, belongs to what reads it: to the earliest direction among its readers,
-    as whoever waits for one waits for it; or, where nothing marked reads it, to what it reads. Ensures: in a function with
-    marks, every operation but constants has a direction.
+    without marks, such as a collective's padding or a copy, belongs to what reads it: to the earliest direction among
+    its readers, since whoever waits for a reader waits for it too; or, if nothing marked reads it, to what it reads.
+    Ensures: in a function with marks, every operation except constants has a direction.
   }];
 }
 
 def DropTags : Pass<"dt-drop-tags", "mlir::func::FuncOp"> {
   let summary = "Replaces every dt.tag by its operand.";
   let description = [{
-    A tag says where in the model a value is, for a strategy to place it. Once it is placed that is only a name, which
-    must not tell the kernels of equal layers apart. Ensures: no dt.tag.
+    A tag says where in the model a value is, for a strategy to place it. Once the value is placed, the tag is only a
+    name, and it must not make the kernels of equal layers differ. Ensures: no dt.tag.
   }];
 }
 
 def GatherRows : Pass<"dt-gather-rows", "mlir::ModuleOp"> {
   let summary = "Moves an embedding's rows between ranks instead of the embedding and its gradient.";
   let description = [{
-    The backward pass comes to an embedding last, so nothing hides what its gradient takes between ranks. But all that a
-    batch adds are the rows of its tokens; where the embedding is the head's matrix too, or micro-batches came before, the
-    rest is there early, and else it is zero. A sum over ranks is linear: the rest is reduced as soon as it is there, and
-    only the rows move at the end. The head's product that makes it comes before that of the head's input, unless other
-    ranks wait for that one.
+    The backward pass comes to an embedding last, so nothing hides the time that its gradient takes between ranks. But a
+    batch adds only the rows of its tokens. Where the embedding is also the head's matrix, or there were micro-batches
+    before, the rest is there early; otherwise it is zero. A sum over ranks is linear: the rest is reduced as soon as it
+    is there, and only the rows move at the end. The head's product that makes it comes before the product for the
+    head's input, unless other ranks wait for that one.
 
     Before:
     ```mlir
@@ -47,8 +47,8 @@ def GatherRows : Pass<"dt-gather-rows", "mlir::ModuleOp"> {
     %t = dt.all_gather %rows along 0 over [dp] : tensor<4x256x768xf32> -> tensor<8x256x768xf32>
     %r = dt.scatter_add %b, %i, %t : tensor<50257x768xf32>, tensor<8x256xi32>, tensor<8x256x768xf32>
     ```
-    The same where a table lies in parts of its rows on several ranks, as with ZeRO-3, and is gathered to be looked up
-    in: each rank looks up its part of everybody's rows, and no bit changes. Before:
+    It does the same where a table is stored in parts of its rows on several ranks, as with ZeRO-3, and is gathered for
+    lookups: each rank looks up its part of everybody's rows, and no bit changes. Before:
     ```mlir
     %t = dt.all_gather %w along 1 over [dp] : tensor<50257x384xf32> -> tensor<50257x768xf32>
     %r = dt.gather %t, %ids : tensor<50257x768xf32>, tensor<4x256xi32> -> tensor<4x256x768xf32>
@@ -59,11 +59,12 @@ def GatherRows : Pass<"dt-gather-rows", "mlir::ModuleOp"> {
     %p = dt.gather %w, %i : tensor<50257x384xf32>, tensor<8x256xi32> -> tensor<8x256x384xf32>
     %r = dt.all_to_all %p split 0 concat 2 over [dp] : tensor<8x256x384xf32> -> tensor<4x256x768xf32>
     ```
-    It is done where a rank sends 1 MiB or more for a parameter in these ways and less than half of that for its rows, or as
-    `rows` says of some parameters, a pattern over their names each (`wte.weight=gathered`, `=reduced`); the last that
-    fits counts. What was decided where no rule fits is written down (`dt.rows`). How operations add, and what becomes of
-    their operands where the result is left in parts, their factors say; see passes/keep/rows/LateRows.h and LookedUpRows.h. Of
-    a gradient the order of the sum changes, and with it its last bits. Requires: no dt.tag between the two.
+    It is done where a rank sends 1 MiB or more for a parameter in these ways and less than half of that for its rows,
+    or as `rows` says for some parameters, each a pattern over names (`wte.weight=gathered`, `=reduced`); the last that
+    fits counts. What was decided where no rule fits is recorded (`dt.rows`). The operations' factors say how they add,
+    and what becomes of their operands where the result stays in parts; see passes/keep/rows/LateRows.h and
+    LookedUpRows.h. For a gradient the order of the sum changes, and with it the last bits. Requires: no dt.tag between
+    the two.
   }];
   let options = [ListOption<"rows", "rows", "std::string", "PATTERN=gathered or PATTERN=reduced">];
   let dependentDialects = ["mlir::dt::DTDialect"];
@@ -72,10 +73,10 @@ def GatherRows : Pass<"dt-gather-rows", "mlir::ModuleOp"> {
 def KeepCopies : Pass<"dt-keep-copies", "mlir::ModuleOp"> {
   let summary = "Keeps parameters from step to step in the type that products compute in.";
   let description = [{
-    Mixed precision converts each parameter in each micro-batch: 4 bytes read and 2 written, by a launch of its own. Here
-    functions take `copy "w"` instead, which `@update` writes with the parameter: its formula yields one value more, the
-    chosen parameter converted, so that where an update does not apply the copy stays too. The conversion is the same, so
-    every number is.
+    Mixed precision converts each parameter in each micro-batch: 4 bytes read and 2 written, in a launch of its own.
+    Here functions take `copy "w"` instead, which `@update` writes along with the parameter: its formula yields one more
+    value, the chosen parameter converted, so that where an update does not apply the copy stays too. The conversion is
+    the same, so every number is.
 
     ```mlir
     func.func @micro_last(%w: tensor<4x3xf32> {dt.port = #dt.port<parameter "w">}, ...) {
@@ -92,9 +93,9 @@ def KeepCopies : Pass<"dt-keep-copies", "mlir::ModuleOp"> {
       %0 = dt.convert %w : tensor<4x3xf32> -> tensor<4x3xbf16>
     ```
 
-    `@refresh` makes all copies; the runtime runs it whenever the host has written parameters. A copy lies as its
-    parameter does, and is gathered where that was. A parameter whose new value is no formula's result stays as it is:
-    zero1 and zero2 gather it after the formula. Requires `@update`, and no dt.tag.
+    `@refresh` makes all copies; the runtime runs it whenever the host has written parameters. A copy is placed like its
+    parameter, and is gathered where the parameter was. A parameter whose new value is not a formula's result stays as
+    it is: zero1 and zero2 gather it after the formula. Requires `@update`, and no dt.tag.
   }];
   let dependentDialects = ["mlir::dt::DTDialect"];
 }
@@ -102,21 +103,22 @@ def KeepCopies : Pass<"dt-keep-copies", "mlir::ModuleOp"> {
 def MergeReduction : Pass<"dt-merge-reduction", "mlir::ModuleOp"> {
   let summary = "Makes the last micro-batch of a step and the reductions after it one function.";
   let description = [{
-    Before: `@micro` (and `@micro_next`), `@reduce`. After: `@micro_last`, a micro-batch that goes on with what `@reduce`
-    did, so that each gradient can be reduced as soon as the backward pass has it. With one micro-batch a step it takes the
-    place of `@micro`, with two that of `@micro_next`; with more both stay. What the micro-batch handed to `@reduce` is
-    handed on within the function, and narrowed where it is computed if it travels in 16 bits; inputs of `@reduce` become its inputs. Ensures: no `@reduce`.
+    Before: `@micro` (and `@micro_next`), `@reduce`. After: `@micro_last`, a micro-batch that continues with what
+    `@reduce` did, so that each gradient can be reduced as soon as the backward pass has it. With one micro-batch per
+    step it replaces `@micro`, with two it replaces `@micro_next`; with more both stay. What the micro-batch handed to
+    `@reduce` is handed on within the function, and narrowed where it is computed if it travels in 16 bits; inputs of
+    `@reduce` become its inputs. Ensures: no `@reduce`.
   }];
   let options = [Option<"accumulation", "accumulation", "int64_t", "1", "micro-batches in a step">];
 }
 
 def RecomputeCheap : Pass<"dt-recompute-cheap", "mlir::func::FuncOp"> {
-  let summary = "Computes values again for late readers that are cheap to make from a tensor that is kept anyway.";
+  let summary = "Recomputes, for late readers, values that are cheap to make from a tensor that is kept anyway.";
   let description = [{
     A normalised activation or GELU's output is read by one product of the forward pass and by one of the backward pass.
     Keeping it costs memory for the whole time between; the tensor it comes from is kept for the backward pass anyway.
-    So readers of the backward pass (`dt.direction`) get a copy of the operations that make it, right before the first of
-    them.
+    So readers of the backward pass (`dt.direction`) get a copy of the operations that make it, right before the first
+    of them.
 
     Before:
     ```mlir
@@ -131,11 +133,11 @@ def RecomputeCheap : Pass<"dt-recompute-cheap", "mlir::func::FuncOp"> {
     %y2 = dt.gelu %again tanh : tensor<8x8xf32>
     %d = dt.contract "ab,ac->bc" %y2, %r : ...
     ```
-    The barrier keeps the copy from being merged with the first. Small values that the copy reads are kept; whether those
-    that were gathered from other ranks are gathered again is decided by dt-share-gathers. Parameters are kept anyway: what
-    is made of one alone, as its conversion to 16 bits, is made again.
-    Values that read more than one tensor of their size, or whose input would be kept for this alone, stay. So does what is
-    of layers for which `rules` says `none`, as dt-recompute-layers has them.
+    The barrier keeps the copy from being merged with the first. Small values that the copy reads are kept;
+    dt-share-gathers decides whether those that were gathered from other ranks are gathered again. Parameters are kept
+    anyway: what is made from only one of them, such as its conversion to 16 bits, is recomputed.
+    Values that read more than one tensor of their size, or whose input would be kept only for this, stay. So do the
+    values of layers for which `rules` (see dt-recompute-layers) says `none`.
     Requires: no dt.tag.
   }];
   let options = [ListOption<"rules", "rules", "std::string", "PATTERN=HOW, over classes of layers">];
@@ -143,28 +145,28 @@ def RecomputeCheap : Pass<"dt-recompute-cheap", "mlir::func::FuncOp"> {
 }
 
 def RecomputeLayers : Pass<"dt-recompute-layers", "mlir::func::FuncOp"> {
-  let summary = "Computes again what the backward pass of a layer reads of its forward pass.";
+  let summary = "Recomputes what the backward pass of a layer reads from its forward pass.";
   let description = [{
-    What the backward pass reads of the forward pass is kept for all the time between. Here it is computed again, from little
-    that is kept: an operation of the backward pass that reads what does not stay gets a copy of all that makes it, right
-    before the first of such readers, which those behind it share.
+    What the backward pass reads from the forward pass is kept for all the time between. Here it is recomputed from the
+    little that is kept: an operation of the backward pass that reads a value which does not stay gets a copy of all
+    that makes it, right before the first such reader; later readers share the copy.
 
-    `rules` says of layers, by their class, which values stay: a pattern and how its layers are treated, as
-    `h.*=full`, or as `h.*=5 full, 7 cheap` of the first five layers and of the seven behind them; of more or fewer layers in
-    these proportions. The last that fits counts.
+    `rules` says for layers, by their class, which values stay. A rule is a pattern and how its layers are treated:
+    `h.*=full`, or `h.*=5 full, 7 cheap` for the first five layers and the seven after them; more or fewer layers are
+    divided in these proportions. The last that fits counts.
 
     - `none` and `cheap`: all; dt-recompute-cheap is left to those that are cheap.
-    - `regather`: what products, attention and sums over ranks give. Norms, activations and masks are computed again, and
-      what was gathered of activations is gathered again: keeping what it was gathered from takes less.
-    - `selective`: what the layer multiplies with weights, and what it has from other ranks. All that is made of these
-      without weights is computed again: norms, activations, masks and attention.
-    - `full`: what enters the layer alone. Collectives and gathers are made again, too.
-    - `every:K`: likewise of groups of K layers that follow one another in a stage of a pipeline.
-    - `keep contract attn.c_attn + attention attn`: what enters the layer, and what these operations make, as
-      passes/keep/recompute/ValueNames.h calls them. Of what is computed where it is read, what it is made of stays.
-    - `offload`: all, as with `cheap`; dt-offload-layers has it wait in the host's memory.
+    - `regather`: what products, attention and sums over ranks give. Norms, activations and masks are recomputed, and
+      gathered activations are gathered again: keeping what they were gathered from takes less memory.
+    - `selective`: what the layer makes by multiplying with weights, and what it gets from other ranks. All that is made
+      from these without weights is recomputed: norms, activations, masks and attention.
+    - `full`: only what enters the layer. Collectives and gathers are repeated, too.
+    - `every:K`: likewise for groups of K consecutive layers in a stage of a pipeline.
+    - `keep contract attn.c_attn + attention attn`: what enters the layer, and what these operations make, named as in
+      passes/keep/recompute/ValueNames.h. For a value that is computed where it is read, what it is made from stays.
+    - `offload`: all, as with `cheap`; dt-offload-layers moves it to the host's memory meanwhile.
 
-    What a layer hands to others stays, as they begin with it. Before, with `h.*=full`:
+    What a layer hands to others stays, since they begin with it. Before, with `h.*=full`:
     ```mlir
     %h = dt.contract "ab,bc->ac" %x, %w {dt.layer = #dt.layer<"h"[0]>} : ...
     %y = dt.gelu %h tanh {dt.layer = #dt.layer<"h"[0]>} : ...
@@ -181,18 +183,19 @@ def RecomputeLayers : Pass<"dt-recompute-layers", "mlir::func::FuncOp"> {
     %g = dt.contract "ab,ac->bc" %y2, %d {dt.direction = #dt.direction<weight_gradient>} : ...
     ```
     The barriers keep copies from being merged with what they are copies of. No number changes: what is stored
-    (passes/analysis/StoredValues.h) is rounded as it was, and where no reader is left for which a value of 16 bits is stored, a
-    barrier has it stored nevertheless. Random numbers have their keys. Requires: marks on all operations, no dt.tag.
+    (passes/analysis/StoredValues.h) is rounded as it was, and where no reader is left for which a 16-bit value would be
+    stored, a barrier forces it to be stored nevertheless. Random numbers have their keys. Requires: marks on all
+    operations, no dt.tag.
   }];
   let options = [ListOption<"rules", "rules", "std::string", "PATTERN=HOW, over classes of layers">];
   let dependentDialects = ["mlir::dt::DTDialect"];
 }
 
 def OffloadLayers : Pass<"dt-offload-layers", "mlir::ModuleOp"> {
-  let summary = "Has what layers keep for their backward pass wait in the host's memory.";
+  let summary = "Moves what layers keep for their backward pass to the host's memory meanwhile.";
   let description = [{
-    Of layers whose rule is `offload` (dt-recompute-layers), what the backward pass reads of the forward pass leaves for the
-    host's memory as soon as it is there, and comes back for its first reader:
+    In layers whose rule is `offload` (dt-recompute-layers), what the backward pass reads from the forward pass is
+    copied to the host's memory as soon as it is there, and comes back for its first reader:
     ```mlir
     %h = dt.contract "ab,bc->ac" %x, %w {dt.layer = #dt.layer<"h"[0]>} : ...
     ...
@@ -206,21 +209,22 @@ def OffloadLayers : Pass<"dt-offload-layers", "mlir::ModuleOp"> {
     %back = dt.fetch %out : ...
     %e = dt.gelu_grad %d, %back tanh : ...
     ```
-    Views, and what kernels compute where they read it, are made again of what comes back. What is much smaller than the
-    largest that its layer keeps stays: it costs a copy and saves little. So does what the function returns, state that
-    was gathered, and all of the layer that the forward pass ends with, as its backward pass comes at once. When copies
-    start and are waited for is dt-split-offloads' to say.
+    Views, and what kernels compute where they read it, are recomputed from what comes back. What is much smaller than
+    the largest value that its layer keeps stays on the device: it would cost a copy and save little. So do what the
+    function returns, state that was gathered, and everything in the last layer of the forward pass, since its backward
+    pass comes at once. dt-split-offloads decides when copies start and when they are waited for.
 
-    Requires: marks on all operations; what is computed again is so already. A pipeline of several stages is an error.
+    Requires: marks on all operations; recomputation has been inserted already. A pipeline of several stages is an
+    error.
   }];
   let options = [ListOption<"rules", "rules", "std::string", "PATTERN=HOW, over classes of layers">];
   let dependentDialects = ["mlir::dt::DTDialect"];
 }
 
 def ShareGathers : Pass<"dt-share-gathers", "mlir::func::FuncOp"> {
-  let summary = "Decides which readers of a gathered parameter share a gather, and which have it made again.";
+  let summary = "Decides which readers of a gathered parameter share a gather, and which gather it again.";
   let description = [{
-    Where parameters are stored in pieces (zero3), each read has a gather of its own. A gather costs the network, a
+    Where parameters are stored in pieces (zero3), each read has a gather of its own. A gather costs network time, a
     parameter that stays whole costs memory. So readers that follow one another share one, and what is read again much
     later, as in the backward pass, is gathered again.
 
@@ -244,16 +248,16 @@ def ShareGathers : Pass<"dt-share-gathers", "mlir::func::FuncOp"> {
     %d = dt.contract "ab,cb->ac" %r, %v : ...
     ```
     The operations that read gathered parameters take turns, in their order. A reader is one outside kernels, or what a
-    kernel will store (passes/analysis/StoredValues.h): what is computed where it is read is followed to these, and copied
-    with a gather that is made again, so that no kernel of the backward pass reads what was gathered for the forward
-    pass. Readers in kernels with none outside kernels between them are one turn: fusion joins them, or makes them
-    neighbours. A reader more than `ahead` turns behind the one before has a new gather, of all that makes it from the
-    stored tensor, its conversion to 16 bits among that. The barrier keeps it from being merged with the first.
-    `gathers` says otherwise of some parameters, a pattern over their names each: all readers share one
-    (`h.*.mlp.c_fc.weight=shared`), or each turn has its own (`=again`), or those of the first layers of a class are treated
-    so and those behind otherwise (`h.*=8 again, 4 shared`; of more or fewer layers in these proportions, and of what is in
-    no layer the first counts). A parameter is of the layer that gathers it first. The last rule that fits counts.
-    Requires: no dt.tag. Ensures: every other operation that is read stays.
+    kernel will store (passes/analysis/StoredValues.h): what is computed where it is read is followed to these, and
+    copied together with a repeated gather, so that no kernel of the backward pass reads what was gathered for the
+    forward pass. Readers in kernels with none outside kernels between them are one turn: fusion joins them, or makes
+    them neighbours. A reader more than `ahead` turns after the one before gets a new gather, with all that makes it
+    from the stored tensor, including its conversion to 16 bits. The barrier keeps it from being merged with the first.
+    `gathers` sets something else for some parameters, each by a pattern over names: all readers share one gather
+    (`h.*.mlp.c_fc.weight=shared`), or each turn has its own (`=again`), or the first layers of a class are treated in
+    one way and those after them in another (`h.*=8 again, 4 shared`; more or fewer layers are divided in these
+    proportions, and for what is in no layer the first counts). A parameter belongs to the layer that gathers it first.
+    The last rule that fits counts. Requires: no dt.tag. Ensures: every other operation that is read stays.
   }];
   let options = [Option<"ahead", "ahead", "uint64_t", "2", "turns that a parameter stays whole for its next reader">,
                  ListOption<"gathers", "gathers", "std::string", "PATTERN=HOW, over parameters">];
@@ -263,9 +267,9 @@ def ShareGathers : Pass<"dt-share-gathers", "mlir::func::FuncOp"> {
 def Cut : Pass<"dt-cut", "mlir::ModuleOp"> {
   let summary = "Cuts the model into the stages of a pipeline, and says what each function is for.";
   let description = [{
-    The mesh axis `pp` says how many stages there are; the layers are shared out in their order, as evenly as can be, or as
-    the module's `dt.stage_layers` says. Each function becomes one for each stage, a micro-batch two, its forward and its backward pass; equal ones
-    become one. Every function says its duty.
+    The mesh axis `pp` says how many stages there are; the layers are distributed over them in order, as evenly as
+    possible or as the module's `dt.stage_layers` says. Each function becomes one function per stage, and a micro-batch
+    two, its forward and its backward pass; equal ones are merged. Every function says its duty.
 
     Before, in a module of two layers over `pp` = 2:
     ```mlir
@@ -280,8 +284,8 @@ def Cut : Pass<"dt-cut", "mlir::ModuleOp"> {
     func.func @micro_last.forward.1(%w1, {received "h.0"}) -> ({stash ...})
     func.func @micro_last.backward.1(%w1, {stash ...}, {received "h.0"}) -> ({sent_gradient "h.1"}, {reduced_gradient "h.1.w"})
     ```
-    Where operations go: passes/keep/StageHomes.h. What a parameter that several stages read gets as its gradient is added up
-    over them; what the host is told, and what an update needs of all gradients, is known to all stages. The module gets
+    Where operations go: passes/keep/StageHomes.h. The gradient of a parameter that several stages read is added up over
+    them; all stages know what the host is told, and what an update needs to know about all gradients. The module gets
     `dt.stages`, each stage's layers. Requires: marks on all operations.
   }];
   let dependentDialects = ["mlir::dt::DTDialect"];
@@ -290,9 +294,9 @@ def Cut : Pass<"dt-cut", "mlir::ModuleOp"> {
 def SplitGradients : Pass<"dt-split-gradients", "mlir::func::FuncOp"> {
   let summary = "Makes and reduces the gradient of a weight by parts of its rows.";
   let description = [{
-    A gradient can be reduced once it is made. That of the head, a sixth of a backward pass, is the first that is made, and
-    until then nothing moves. `rules` says by how many parts of its rows a parameter's gradient is made and reduced, a
-    pattern over names each (`wte.weight=4`); the last that fits counts.
+    A gradient can be reduced once it is made. The head's gradient, a sixth of a backward pass, is the first that is
+    made, and until then nothing moves. `rules` says in how many parts of its rows a parameter's gradient is made and
+    reduced, each with a pattern over names (`wte.weight=4`); the last that fits counts.
 
     Before, with `w=2`:
     ```mlir
@@ -309,8 +313,8 @@ def SplitGradients : Pass<"dt-split-gradients", "mlir::func::FuncOp"> {
     %r1 = dt.all_reduce sum %g1 over [dp] : tensor<3x3xf32> -> tensor<3x3xf32>
     %r = dt.concat %r0, %r1 along 0 : ... -> tensor<5x3xf32>
     ```
-    It is done to products of which nothing else reads the result, and that ranks sum up element by element. No sum
-    has another order, so no bit changes. Requires: no dt.tag.
+    It is done to products whose result nothing else reads, and which ranks sum up element by element. No sum changes
+    its order, so no bit changes. Requires: no dt.tag.
   }];
   let options = [ListOption<"rules", "rules", "std::string", "PATTERN=PARTS, over parameters">];
   let dependentDialects = ["mlir::dt::DTDialect"];
@@ -342,12 +346,13 @@ def SplitProducts : Pass<"dt-split-products", "mlir::func::FuncOp"> {
     %g = dt.concat %g0, %g1 along 0 : ... -> tensor<4x16x6xf32>
     %d = dt.contract "bsd,bsf->df" %g, %e : ...
     ```
-    From each collective of an activation on, along its first dimension, all that makes and reads it is split whose
-    factors say that it treats each index along that alone, in the forward pass and for the gradients of activations. What
-    sums up along it, as the gradient of a weight, reads the whole. So every number is the same, in every bit. Where the
-    size does not divide, nothing is split; what depends on an element's place in the whole stays whole where a part
-    cannot be told its own. Each operation of a part says of which (`dt.part`). What order they run in is for *when*
-    (dt-interleave-parts). Requires: marks on all operations, no dt.tag.
+    Starting at each collective of an activation, along its first dimension, this splits all operations that make and
+    read it and whose factors say that they treat each index along that dimension independently, in the forward pass and
+    for the gradients of activations. What sums up along it, such as the gradient of a weight, reads the whole. So every
+    number stays the same, in every bit. Where the size does not divide, nothing is split; what depends on an element's
+    place in the whole stays whole if a part cannot know its own place. Each operation of a part says which part it
+    belongs to (`dt.part`). *When* decides in which order they run (dt-interleave-parts). Requires: marks on all
+    operations, no dt.tag.
   }];
   let options = [ListOption<"rules", "rules", "std::string", "PATTERN=PARTS, over classes of layers">];
   let dependentDialects = ["mlir::dt::DTDialect"];
@@ -357,7 +362,7 @@ def SendFirst : Pass<"dt-send-first", "mlir::func::FuncOp"> {
   let summary = "Makes what a stage of a pipeline sends before what it keeps to itself.";
   let description = [{
     The stage before waits for the gradient of what it sent, and nobody waits for the gradients of this stage's own
-    parameters. So the way to what is sent comes first, and all else behind it, in the order in which it was.
+    parameters. So whatever leads to what is sent comes first, and everything else after it, in its previous order.
 
     Before:
     ```mlir
@@ -374,20 +379,20 @@ def SendFirst : Pass<"dt-send-first", "mlir::func::FuncOp"> {
     %g2 = dt.contract "ab,ac->bc" %x2, %d2 : ...
     %g1 = dt.contract "ab,ac->bc" %x1, %d1 : ...
     ```
-    The price is memory: the gradients of a stage's activations stay until those of its weights are made. The first stage,
-    which has most micro-batches under way, sends no gradient and pays nothing. Where collectives lie on the way, as with
-    tensor parallelism, nothing moves: they run beside the gradients of weights, and each micro-batch would wait for them.
-    Ensures: values stay the same.
+    The price is memory: the gradients of a stage's activations stay until those of its weights are made. The first
+    stage, which has the most micro-batches under way, sends no gradient and pays nothing. Where collectives are on the
+    way, as with tensor parallelism, nothing moves: they run during the gradients of weights, and each micro-batch would
+    wait for them. Ensures: values stay the same.
   }];
 }
 
 def VerifyKeep : Pass<"dt-verify-keep", "mlir::ModuleOp"> {
   let summary = "Checks the contract of *keep*.";
   let description = [{
-    K1: no dt.tag. K2: in a function with marks every operation that is read, but constants, has a direction. K3: of a model that has been cut
-    each function says its stage, and none does both passes. K4: what belongs to a micro-batch has one type in all functions
-    of a stage. K5: what a function takes of it (stash, received) the stage itself, or the neighbour, hands on in that type.
-    K6: what is handed on is taken.
+    K1: no dt.tag. K2: in a function with marks every operation that is read, except constants, has a direction. K3: if
+    the model has been cut, each function says its stage, and none does both passes. K4: what belongs to a micro-batch
+    has one type in all functions of a stage. K5: what a function takes of it (stash, received) is handed on in that
+    type by the stage itself or by its neighbour. K6: what is handed on is taken.
   }];
 }
 

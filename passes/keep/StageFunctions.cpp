@@ -43,7 +43,7 @@ StageFunctions::Part &StageFunctions::partOf(int64_t stage, Pass pass) {
 // Ports
 //===----------------------------------------------------------------------===//
 
-/// After its place in the model; values of one place are numbered.
+/// The name is the value's place in the model; values with the same place are numbered.
 StringAttr StageFunctions::nameOf(Value value) {
   StringAttr &name = names[value];
   if (!name) {
@@ -66,7 +66,7 @@ Value StageFunctions::addArgument(Part &part, Type type, DictionaryAttr attribut
   return argument;
 }
 
-/// What another part hands on.
+/// Takes what another part hands on.
 Value StageFunctions::takeOver(Part &part, Value value, PortKind kind) {
   PortAttr port = PortAttr::get(value.getContext(), kind, nameOf(value).getValue());
   return addArgument(part, value.getType(), portAttributes(port), value.getLoc());
@@ -84,10 +84,10 @@ void StageFunctions::handOn(Part &part, Value value, Value of, PortKind kind) {
 }
 
 //===----------------------------------------------------------------------===//
-// Where what a pass reads comes from
+// Where the values that a pass reads come from
 //===----------------------------------------------------------------------===//
 
-/// The value of the original, in a part.
+/// The value of the original function, in a part.
 FailureOr<Value> StageFunctions::get(Value value, int64_t stage, Pass pass) {
   Part &part = partOf(stage, pass);
   if (Value known = part.values.lookup(value))
@@ -128,8 +128,8 @@ FailureOr<Value> StageFunctions::getFromElsewhere(Value value, int64_t stage, Pa
                                          << stage << ", which has run by then; cut the model elsewhere";
 }
 
-/// Whether a kernel that reads the value makes it on the way, of one stored tensor that is no larger: with its bias
-/// added, say. Kept is then that tensor, which others may read too.
+/// Whether a kernel that reads the value makes it on the way from one stored tensor that is no larger, such as by
+/// adding a bias. Then that tensor is kept, which others may read too.
 bool StageFunctions::isMadeOnTheWay(Operation *maker) {
   if (!stored.isLight(maker))
     return false;
@@ -137,7 +137,7 @@ bool StageFunctions::isMadeOnTheWay(Operation *maker) {
   return inputs.size() == 1 && bytesOf(inputs.front().getType()) <= bytesOf(maker->getResult(0).getType());
 }
 
-/// A view is shown again of what it views, and what is made on the way is made again: what they are made of is kept.
+/// Views, and what is made on the way, are made again: what they are made from is kept.
 FailureOr<Value> StageFunctions::getFromForward(Value value, int64_t stage) {
   Operation *maker = value.getDefiningOp();
   if (contains(homes.of(maker).stages, stage) && (isView(maker) || isMadeOnTheWay(maker))) {
@@ -181,7 +181,7 @@ static bool isAdded(OpOperand &operand) {
   return rule && rule.getLinearity(operand.getOperandNumber()) == Linearity::Additive;
 }
 
-/// In a sum that stages make together, each adds what is its own, and the first of them what several have.
+/// In a sum that stages form together, each adds what only it has, and the first of them adds what several have.
 bool StageFunctions::isMissing(OpOperand &operand, int64_t stage) const {
   if (!homes.of(operand.getOwner()).partial)
     return false;
@@ -191,7 +191,7 @@ bool StageFunctions::isMissing(OpOperand &operand, int64_t stage) const {
   return home.partial && !isExchanged ? !contains(has, stage) : isAdded(operand) && has != 0 && lowestOf(has) != stage;
 }
 
-/// Of a sum of which a stage has one summand alone, that; else null.
+/// The summand of a sum of which a stage has only one; null otherwise.
 OpOperand *StageFunctions::onlySummand(Operation *op, int64_t stage) const {
   OpOperand *only = nullptr;
   for (OpOperand &operand : op->getOpOperands()) {
@@ -218,8 +218,8 @@ FailureOr<Value> StageFunctions::getOperand(OpOperand &operand, int64_t stage, P
   return get(operand.get(), stage, pass);
 }
 
-/// Zeros for the parts of a concatenation, from operand `index` on, that this stage lacks side by side: mostly those of
-/// all other stages' parameters. Moves `index` behind them. Null where there is none.
+/// Zeros for the parts of a concatenation, from operand `index` on, that this stage lacks in a row: mostly those of all
+/// other stages' parameters. Moves `index` past them. Null where there is none.
 Value StageFunctions::missingParts(Operation *op, unsigned &index, int64_t stage, Pass pass) {
   auto concat = dyn_cast<ConcatOp>(op);
   if (!concat || !isMissing(op->getOpOperand(index), stage))
@@ -270,8 +270,8 @@ static std::string describe(StageSet stages) {
   return text;
 }
 
-/// What a stage brings to an exchange: its own, or zeros. A lone summand bears the name of what it is, so it gets that
-/// of the sum.
+/// What a stage contributes to an exchange: its own summand, or zeros. A lone summand has its own location, so it gets
+/// the sum's.
 FailureOr<Value> StageFunctions::contribution(Value value, int64_t stage, OpBuilder &builder) {
   Home home = homes.of(value);
   Block *end = &partOf(stage, Backward).function.front();
@@ -285,7 +285,8 @@ FailureOr<Value> StageFunctions::contribution(Value value, int64_t stage, OpBuil
   return BarrierOp::create(builder, value.getLoc(), own->getType(), *own).getResult();
 }
 
-/// Each stage that wants a value takes part. Behind the passes: what the forward pass made waits until then.
+/// Each stage that wants a value takes part. The exchange comes after the passes: what the forward pass made waits
+/// until then.
 LogicalResult StageFunctions::exchange(Value value) {
   StageSet wanted = homes.exchangedOver(value);
   if (wanted == 0)
@@ -312,7 +313,7 @@ LogicalResult StageFunctions::exchange(Value value) {
   return success();
 }
 
-/// A result leaves every part that has it.
+/// Every part that has a result returns it.
 LogicalResult StageFunctions::returnAll() {
   for (OpOperand &result : original.front().getTerminator()->getOpOperands()) {
     DictionaryAttr attributes = original.getResultAttrDict(result.getOperandNumber());
@@ -330,7 +331,7 @@ LogicalResult StageFunctions::returnAll() {
   return success();
 }
 
-/// A square that another stage counts is not made here.
+/// Erases unused operations, such as a square that another stage counts.
 static void dropDead(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op))

@@ -1,12 +1,12 @@
-// The functions that one function of a step becomes when it is cut: of each stage its forward and its backward pass.
+// The functions that one function of a step becomes when it is cut: each stage's forward and backward pass.
 //
-// What a pass reads comes to it by one of these ways:
+// What a pass reads reaches it in one of these ways:
 //
 //   made in it            as it is
 //   on demand             made again
-//   of the forward pass   as a `stash`; where the stage received it, it is still there
-//                         (views, and what kernels make on the way of one stored tensor, are made again of that)
-//   of another stage      along the stages between them: `sent` by each, `received` by the next; in the backward pass
+//   from the forward pass as a `stash`; where the stage received it, it is still there
+//                         (views, and what kernels make on the way from one stored tensor, are made again from that)
+//   from another stage    along the stages between them: `sent` by each, `received` by the next; in the backward pass
 //                         `sent_gradient` and `received_gradient`
 #pragma once
 
@@ -22,7 +22,7 @@ namespace dtc {
 
 class StageFunctions {
 public:
-  /// `parameters` learns the stages whose passes read each parameter.
+  /// Adds to `parameters` the stages whose passes read each parameter.
   StageFunctions(mlir::func::FuncOp original, const StageCut &cut, const StageHomes &homes,
                  ParameterStages &parameters);
 

@@ -22,7 +22,7 @@ bool isUpdate(Operation *op) { return directionOf(op) == Direction::Update; }
 static StageSet lowest(StageSet stages) { return stages & (~stages + 1); }
 static StageSet highest(StageSet stages) { return stages == 0 ? 0 : StageSet(1) << llvm::Log2_64(stages); }
 
-/// Of a partial operand. Collectives that add or move do so with each summand.
+/// The linearity in a partial operand. Collectives that add or move do so with each summand.
 static Linearity linearityOf(Operation *op, unsigned operand) {
   if (auto rule = dyn_cast<FactorOpInterface>(op))
     return rule.getLinearity(operand);
@@ -31,7 +31,7 @@ static Linearity linearityOf(Operation *op, unsigned operand) {
   return isLinear ? Linearity::Multilinear : Linearity::Nonlinear;
 }
 
-/// Whether what stages have of the operands is added up; each makes the others itself.
+/// Whether the operands that stages have are added up; each stage makes the other operands itself.
 static bool isAdditive(Operation *op, ArrayRef<Home> operands) {
   return llvm::all_of(llvm::enumerate(operands), [&](const auto &operand) {
     return operand.value().isOnDemand() || linearityOf(op, operand.index()) == Linearity::Additive;
@@ -58,7 +58,7 @@ Home StageHomes::of(Value value) const {
   return argument ? homeOfArgument(portOf(argument), Direction::WeightGradient) : of(value.getDefiningOp());
 }
 
-/// Once a value is exchanged, all that comes behind the passes reads that.
+/// Once a value is exchanged, everything after the passes reads the exchanged value.
 Home StageHomes::homeFor(OpOperand &operand, Direction reader) {
   if (auto argument = dyn_cast<BlockArgument>(operand.get()))
     return homeOfArgument(portOf(argument), reader);
@@ -72,8 +72,8 @@ Home StageHomes::homeFor(OpOperand &operand, Direction reader) {
   return home;
 }
 
-/// Whether an operation adds to, or makes, what is handed from micro-batch to micro-batch or to the host: that has one
-/// stage, the last.
+/// Whether an operation adds to, or makes, what is handed from micro-batch to micro-batch or to the host: only one
+/// stage has that, the last.
 static bool isTold(Operation *op) {
   for (Value operand : op->getOperands())
     if (auto argument = dyn_cast<BlockArgument>(operand); argument && portOf(argument).getKind() == PortKind::Share)
@@ -96,7 +96,7 @@ Home StageHomes::placeOnDemand(Operation *op, ArrayRef<Home> operands) const {
   return home;
 }
 
-/// Of what stages have in common; or, of a sum, of what they have together.
+/// The stages that have all operands; or, for a sum, those that have them together.
 FailureOr<Home> StageHomes::join(Operation *op, ArrayRef<Home> operands) {
   StageSet common = cut.all(), any = 0;
   bool hasPartial = false, isLinear = true;
@@ -151,7 +151,7 @@ FailureOr<Home> StageHomes::placeOperation(Operation *op) {
   return Home{backward == 0 ? highest(forward) : lowest(backward)};
 }
 
-/// What all ranks tell the host is needed on all stages; a gradient, on those that have a summand.
+/// What all ranks report to the host is needed on all stages; a gradient, on those that have a summand.
 void StageHomes::exchangeReturned(Operation *op) {
   Home home = of(op);
   if (home.isOnDemand())

@@ -8,10 +8,10 @@
 //   on demand   what depends on parameters alone, or on what the host fills alone (masks, conversions, random numbers),
 //               belongs to nobody: who reads it makes it
 //
-// Where a sum joins what several stages have, each of them has a summand: the value is partial over these stages, as
-// the gradient of a parameter that several stages read (tied embeddings) and a vector of all parameters' norms are.
-// What is linear in a partial value stays partial; whatever else reads one reads what an exchange between the stages
-// gives.
+// Where a sum joins what several stages have, each of them has a summand: the value is partial over these stages.
+// Examples are the gradient of a parameter that several stages read (tied embeddings) and a vector of all parameters'
+// norms. What is linear in a partial value stays partial; whatever else reads one reads the result of an exchange
+// between the stages.
 #pragma once
 
 #include "dialect/IR/Marks.h"
@@ -44,21 +44,22 @@ struct Home {
 
 class StageHomes {
 public:
-  /// `parameters`: asked for where operations of the update read them. `gradients`: the stages that have a summand of
-  /// each, as the function that begins to add returned them; a function that goes on takes them so. All outlive this.
+  /// `parameters`: used where operations of the update read them. `gradients`: the stages that have a summand of each,
+  /// as the function that begins the sum returned them; a function that continues it takes them so. All must outlive
+  /// this object.
   StageHomes(const StageCut &cut, const ParameterStages &parameters, ParameterStages &gradients)
       : cut(cut), parameters(parameters), gradients(gradients) {}
 
   /// Places all operations; emits an error where one reads what no stage has together.
   mlir::LogicalResult place(mlir::func::FuncOp function);
 
-  /// Before an exchange.
+  /// The home before an exchange.
   Home of(mlir::Operation *op) const { return homes.lookup(op); }
-  /// Of what a pass takes or makes.
+  /// The home of what a pass takes or makes.
   Home of(mlir::Value value) const;
   /// The stages that have a result after an exchange; 0 where there is none.
   StageSet exchangedOver(mlir::Value value) const { return exchanged.lookup(value); }
-  /// Whether an operation, or the return, reads what the exchange of this operand gives.
+  /// Whether an operation, or the return, reads the result of this operand's exchange.
   bool readsExchanged(mlir::OpOperand &operand) const { return fromExchange.contains(&operand); }
 
 private:
@@ -77,7 +78,7 @@ private:
   llvm::DenseSet<mlir::OpOperand *> fromExchange;
 };
 
-/// Whether an operation belongs to the forward pass; what has no direction does.
+/// Whether an operation belongs to the forward pass, as do those without a direction.
 bool isForward(mlir::Operation *op);
 /// Whether it is done once a step, with all gradients.
 bool isUpdate(mlir::Operation *op);

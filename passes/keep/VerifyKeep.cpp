@@ -93,7 +93,7 @@ private:
     return success();
   }
 
-  /// Who must have made what a function takes: the same stage, or a neighbour.
+  /// Which stage must have made what a function takes: the same stage, or a neighbour.
   static std::optional<std::pair<int64_t, PortKind>> makerOf(PortKind kind, int64_t stage) {
     switch (kind) {
     case PortKind::Stash:

@@ -21,7 +21,7 @@ Value copyBefore(Operation *op, Value value) {
   return buildCopy(builder, op->getLoc(), value);
 }
 
-/// What has another form in memory takes it.
+/// Rewrites operations that have another form in memory.
 void rewriteInMemory(func::FuncOp function) {
   function.walk([](MemoryFormOpInterface op) {
     OpBuilder builder(op);
@@ -30,7 +30,7 @@ void rewriteInMemory(func::FuncOp function) {
   });
 }
 
-/// Operands of concatenations that cannot be written in place are copied there.
+/// Copies operands of concatenations that cannot be written in place.
 void copyIntoConcatenations(func::FuncOp function) {
   for (Operation &op : llvm::reverse(function.front())) {
     auto view = dyn_cast<ViewOpInterface>(op);
@@ -43,7 +43,7 @@ void copyIntoConcatenations(func::FuncOp function) {
   }
 }
 
-/// Whether `op` can work on operand `index` as it lies.
+/// Whether `op` can work on operand `index` with its layout.
 bool acceptsOperand(Operation *op, unsigned index, const StridedLayout &layout) {
   if (layout.isDense())
     return true;
@@ -54,7 +54,7 @@ bool acceptsOperand(Operation *op, unsigned index, const StridedLayout &layout) 
   return false;
 }
 
-/// Whether a kernel's operand lies where the target's kernels may read it: a part of a tensor may begin anywhere.
+/// Whether a kernel's operand is aligned as the target's kernels need: a part of a tensor may begin anywhere.
 bool isAligned(Operation *op, unsigned index, dtc::Layouts &layouts, uint64_t alignment) {
   if (!dtc::mustBeAligned(op, index))
     return true;
@@ -63,7 +63,7 @@ bool isAligned(Operation *op, unsigned index, dtc::Layouts &layouts, uint64_t al
   return dtc::abi::bytesOf(type, layouts.placeOf(operand).view.offset) % alignment == 0;
 }
 
-/// Whether a function returns a value as what the argument is from then on.
+/// Whether a function returns a value as the argument's new value.
 bool takesPlaceOf(OpResult result, BlockArgument argument) {
   return llvm::any_of(result.getUses(), [&](OpOperand &use) {
     auto end = dyn_cast<func::ReturnOp>(use.getOwner());
@@ -72,8 +72,8 @@ bool takesPlaceOf(OpResult result, BlockArgument argument) {
   });
 }
 
-/// Whether anything reads `value` after the operation that makes `result`, or may: what the caller owns is not ours to
-/// overwrite, unless we return it anew.
+/// Whether anything reads `value`, or may read it, after the operation that makes `result`: what the caller owns must
+/// not be overwritten, unless its new value is returned.
 bool isNeededAfter(Value value, OpResult result) {
   Operation *op = result.getOwner();
   auto argument = dyn_cast<BlockArgument>(value);
@@ -81,7 +81,7 @@ bool isNeededAfter(Value value, OpResult result) {
          llvm::any_of(value.getUsers(), [&](Operation *user) { return user != op && op->isBeforeInBlock(user); });
 }
 
-/// Whether `value` is some of another's elements, whose buffer is larger than what takes the result's place may be.
+/// Whether `value` is only a part of another value's elements: then its buffer is too large to become the result's.
 bool isPart(Value value) {
   auto view = value.getDefiningOp<ViewOpInterface>();
   return view && view->getNumOperands() == 1 &&
@@ -89,7 +89,8 @@ bool isPart(Value value) {
              cast<RankedTensorType>(view->getOperand(0).getType()).getNumElements();
 }
 
-/// What an operation overwrites is its own: a copy, or for a constant, which needs no reading, another one.
+/// Gives operations their own operand to overwrite: a copy, or, for a constant, which needs no reading, another
+/// constant.
 void ownOverwrittenOperands(func::FuncOp function) {
   for (Operation &op : llvm::make_early_inc_range(function.front())) {
     auto library = dyn_cast<LibraryOpInterface>(op);
@@ -123,10 +124,10 @@ struct ExplicitCopies : dtc::impl::ExplicitCopiesBase<ExplicitCopies> {
     }
   }
 
-  /// Copies the operands that `op` cannot read as they lie.
+  /// Copies the operands that `op` cannot read with their layout.
   static void copyOperands(Operation *op, dtc::Layouts &layouts, uint64_t alignment) {
     for (OpOperand &operand : op->getOpOperands()) {
-      if (layouts.ownsBuffer(operand.get())) // dense, and where its buffer begins
+      if (layouts.ownsBuffer(operand.get())) // dense, and at the beginning of its buffer
         continue;
       if (isa<FutureType>(operand.get().getType()) || isAssembled(op))
         continue;

@@ -1,4 +1,4 @@
-// Takes what follows a product into its library call; see Passes.td for which and when.
+// Fuses what follows a product into its library call; see Passes.td for what and when.
 #include "passes/analysis/GatheredState.h"
 #include "passes/lower/Passes.h"
 #include "passes/lower/Targets.h"
@@ -22,20 +22,21 @@ using Kind = EpilogueStep::Kind;
 
 namespace {
 
-/// Whether the value is there without a kernel that is made for it.
+/// Whether the value is there without a kernel of its own.
 bool isThere(Value value) {
   Operation *producer = value.getDefiningOp();
   return !producer || !dtc::isKernelOp(producer) || isReadOutsideKernels(value);
 }
 
-/// What `reader` does with `product` if it is that, else nothing.
+/// What `reader` does with `product` if it is of that kind, else nothing.
 std::optional<EpilogueStep> findStep(Operation *reader, Value product, Kind kind) {
   auto epilogue = dyn_cast<EpilogueOpInterface>(reader);
   std::optional<EpilogueStep> step = epilogue ? epilogue.getEpilogueStep(product) : std::nullopt;
   return step && step->kind == kind ? step : std::nullopt;
 }
 
-/// The one operation that reads the value, and what it does; null where others read it too, or it does something else.
+/// The only operation that reads the value, and the step's other operand; null where others read it too, or it does
+/// something else.
 std::pair<Operation *, Value> onlyReader(Value value, Kind kind) {
   if (!value.hasOneUse())
     return {};
@@ -44,21 +45,20 @@ std::pair<Operation *, Value> onlyReader(Value value, Kind kind) {
   return step ? std::pair(reader, step->other) : std::pair<Operation *, Value>();
 }
 
-/// The sum of a product and a bias, and all that reads it.
+/// The sum of a product and a bias, and all its readers.
 struct BiasedSum {
   Operation *sum = nullptr; ///< the first
   Value bias;
-  /// The same sum made again: of the product, or of what has been in the host's memory meanwhile, maybe behind a
-  /// barrier.
+  /// The same sum recomputed: from the product, or from its copy in the host's memory, maybe after a barrier.
   struct Again {
     Value product;
     Operation *barrier, *sum;
   };
   SmallVector<Again> again;
-  HostCopyOpInterface toHost, back; ///< copies of the product, where it was there
+  HostCopyOpInterface toHost, back; ///< copies of the product, where it has been in the host's memory
   Operation *activation = nullptr;  ///< of the sum, if it is read outside kernels
 
-  /// Nothing unless all that reads the product is such sums.
+  /// Nothing unless all readers of the product are such sums.
   static std::optional<BiasedSum> of(Value product);
   bool hasOtherReaders() const { return !again.empty() || !sum->hasOneUse(); }
 
@@ -75,7 +75,7 @@ bool BiasedSum::addAgain(Value product, Operation *barrier, Operation *user) {
   return true;
 }
 
-/// False where it is no such sum.
+/// Returns false if it is no such sum.
 bool BiasedSum::addReader(Value product, Operation *user) {
   if (user->hasTrait<SeparatesKernels>())
     return llvm::all_of(user->getUsers(), [&](Operation *behind) { return addAgain(product, user, behind); });
@@ -119,13 +119,13 @@ public:
   void addBias(ProductOpInterface product);
 
 private:
-  /// Null where the target's library has no such product.
+  /// Null if the target's library has no such product.
   Operation *build(ProductOpInterface product, Operation *at, Epilogue epilogue, Value other);
 
   const dtc::Target &target;
 };
 
-/// Before `at`, whose result's type it has.
+/// Builds before `at`; the product gets the type of `at`'s result.
 Operation *EpilogueFusion::build(ProductOpInterface product, Operation *at, Epilogue epilogue, Value other) {
   OpBuilder builder(at);
   auto type = cast<RankedTensorType>(at->getResult(0).getType());
@@ -142,7 +142,7 @@ Operation *EpilogueFusion::build(ProductOpInterface product, Operation *at, Epil
   return nullptr;
 }
 
-/// accumulator + product, where the sum takes the accumulator's place.
+/// accumulator + product, where the sum overwrites the accumulator.
 bool EpilogueFusion::accumulate(ProductOpInterface product) {
   Value value = product->getResult(0);
   if (Operation *widened = onlyReader(value, Kind::Widen).first)
@@ -167,7 +167,8 @@ bool EpilogueFusion::takeGradient(ProductOpInterface product) {
   return fused != nullptr;
 }
 
-/// The sum goes to the host's memory and back in place of the product. Gives it as it comes back; null where none goes.
+/// Lets the sum go to the host's memory and back instead of the product. Returns it as it comes back; null if nothing
+/// goes there.
 static Value moveInstead(const BiasedSum &found, Value sum, Operation *fused) {
   if (!found.back)
     return {};
@@ -211,7 +212,7 @@ void EpilogueFusion::addBias(ProductOpInterface product) {
   found->sum->getResult(0).replaceUsesWithIf(sum, [&](OpOperand &use) { return use.getOwner() != found->activation; });
 }
 
-/// What nothing reads any more, last first.
+/// Erases what nothing reads any more, last first.
 void eraseUnread(func::FuncOp function) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.front())))
     if (isOpTriviallyDead(&op))
@@ -225,7 +226,7 @@ struct FuseEpilogues : dtc::impl::FuseEpiloguesBase<FuseEpilogues> {
     if (!target.hasEpilogues())
       return;
     EpilogueFusion fusion(target);
-    // What a gradient takes may be made behind the product that takes it, where it is computed again.
+    // What a gradient reads may be made after the product that takes it, where it is recomputed.
     auto products = llvm::to_vector(function.front().getOps<ProductOpInterface>());
     for (ProductOpInterface product : products)
       fusion.addBias(product);

@@ -38,7 +38,7 @@ struct Cluster {
   bool emitted = false;
 };
 
-/// The sites of a kernel's draws. In the kernel they have their numbers among these: layers share it.
+/// The sites of a kernel's draws. The kernel refers to them by their number here, so that layers share it.
 SmallVector<int64_t> sitesOf(ArrayRef<Operation *> ops) {
   llvm::SmallSetVector<int64_t, 4> sites;
   for (Operation *op : ops)
@@ -105,7 +105,7 @@ private:
   dtc::StoredValues values;
   DenseSet<Operation *> heavy;
   DenseMap<Operation *, IntegerAttr> parts; ///< of heavy operations that have one
-  std::deque<Cluster> made;                 ///< all that ever were; one that was merged into another has no operations
+  std::deque<Cluster> made;                 ///< all ever made; one that was merged into another has no operations
   DenseMap<Operation *, Cluster *> clusters;
   DenseMap<Value, SmallVector<Cluster *>> readers; ///< clusters that read a stored value
   DenseMap<Operation *, int> levels;               ///< of operations outside kernels
@@ -240,7 +240,7 @@ void Fusion::place(Operation *op) {
       if (!producer)
         producer = cluster;
     }
-  // What is computed again is computed late, beside nothing.
+  // What is recomputed is computed late, so it joins no earlier cluster.
   bool alone = llvm::any_of(inputs, [](Value input) {
     Operation *producer = input.getDefiningOp();
     return producer && producer->hasTrait<SeparatesKernels>();
@@ -279,7 +279,7 @@ void Fusion::cluster() {
   }
 }
 
-/// Emits what produces `value`, if that has not happened.
+/// Emits what produces `value`, unless that has been done.
 void Fusion::emitOperation(Operation *op, KernelOf kernelOf) {
   if (Cluster *cluster = clusters.lookup(op)) {
     emitCluster(*cluster, kernelOf);
@@ -295,7 +295,7 @@ void Fusion::emitOperation(Operation *op, KernelOf kernelOf) {
     operand.set(stored.lookupOrDefault(operand.get()));
 }
 
-/// That of the first; what is made again beside other work is no work of its own.
+/// The location of the first; what is recomputed along with other work is not work of its own.
 static Location locationOf(ArrayRef<Operation *> ops) {
   Location first = ops.front()->getLoc();
   return llvm::all_of(ops, [](Operation *op) { return dtc::isMadeAgain(op->getLoc()); }) ? first : dtc::madeOnce(first);
@@ -357,9 +357,9 @@ void Fusion::share(function_ref<KernelOp(KernelOp)> sharedKernel) {
     launch.setKernelAttr(names.at(kernel));
 }
 
-/// What a kernel does: the purposes of its operations in their order, without the moving of data between them, as in
-/// "add_layer_norm". For people: the first kernel with a body names it, and equal bodies are one kernel whatever they
-/// are for.
+/// What a kernel does: the purposes of its operations in their order, without data movement between them, as in
+/// "add_layer_norm". This is for people: the first kernel with a body names it, and equal bodies are one kernel,
+/// whatever they are for.
 std::string describeWork(KernelOp kernel) {
   constexpr size_t most = 3;
   llvm::SmallSetVector<StringRef, 8> arithmetic, all;
@@ -420,7 +420,7 @@ private:
 
   ModuleOp module;
   DenseMap<size_t, SmallVector<KernelOp, 1>> known; ///< by hash
-  llvm::StringMap<int> named;                       ///< kernels of that name so far
+  llvm::StringMap<int> named;                       ///< number of kernels with that name
 };
 
 struct FuseKernels : dtc::impl::FuseKernelsBase<FuseKernels> {
@@ -434,7 +434,7 @@ struct FuseKernels : dtc::impl::FuseKernelsBase<FuseKernels> {
       fusion.cluster();
       fusion.emit();
     });
-    // One after the other: a kernel has the name that the first function gives it.
+    // One function after the other: a kernel gets the name that the first function gives it.
     KernelTable table(getOperation());
     for (Fusion &fusion : fusions)
       fusion.share([&](KernelOp kernel) { return table.insert(kernel); });

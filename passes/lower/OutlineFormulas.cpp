@@ -1,4 +1,4 @@
-// Makes each application of a formula the launch of a kernel; see Passes.td for the idea.
+// Turns each application of a formula into the launch of a kernel; see Passes.td for the idea.
 #include "passes/lower/Passes.h"
 
 #include "dialect/IR/Ops.h"

@@ -3,7 +3,7 @@
 using namespace mlir;
 using namespace dtc;
 
-/// runtime/kernels/cpu/kernels.h.
+/// See runtime/kernels/cpu/kernels.h.
 std::optional<std::string> Target::findLibraryKernel(StringRef name) const {
   static constexpr StringLiteral kernels[] = {"gemm",   "attention_forward", "attention_backward", "rotary",
                                               "gather", "scatter_add",       "write_rows",         "copy",

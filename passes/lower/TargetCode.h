@@ -1,4 +1,4 @@
-// The code that a target makes of kernels, as a program file carries it.
+// The code that a target generates for kernels, as a program file carries it.
 #pragma once
 
 #include "llvm/ADT/StringMap.h"
@@ -16,10 +16,10 @@ struct CodeSection {
 
 struct TargetCode {
   std::vector<CodeSection> sections; ///< none without kernels
-  /// Functions that are not there under their own name, as they equal another: that one's. Of targets whose code cannot
-  /// say so itself.
+  /// For functions that are not there under their own name, because they equal another: that one's name. Only for
+  /// targets whose code cannot say so itself.
   llvm::StringMap<std::string> sharedFunctions;
-  std::string error; ///< why there is none; empty: there is
+  std::string error; ///< why there is no code; empty: there is some
 };
 
 } // namespace dtc

@@ -1,4 +1,4 @@
-// The targets there are. A module says which one it is for (dt.target), so that whoever has a kernel can ask.
+// The targets there are. A module says which one it is for (dt.target), so that whoever has a kernel can look it up.
 #pragma once
 
 #include "passes/lower/Target.h"
@@ -15,7 +15,7 @@ const Target *findTarget(llvm::StringRef name, std::string &why);
 /// Says which target a module is for from here on.
 void setTarget(mlir::ModuleOp module, llvm::StringRef name);
 
-/// The target of the module around `op`; of one that does not say, as in tests of single passes, x86-64-v3.
+/// The target of the module around `op`; x86-64-v3 if it does not say, as in tests of single passes.
 const Target &targetOf(mlir::Operation *op);
 
 } // namespace dtc

@@ -6,7 +6,7 @@
 namespace dtc {
 
 /// Functions of the dialect are one block: there are no regions to simplify, and looking for it takes as long as the
-/// rewrites. What a rewrite touches is looked at again at once, so that a second round over all would find nothing.
+/// rewrites. What a rewrite touches is revisited at once, so a second round over everything would find nothing.
 inline std::unique_ptr<mlir::Pass> createCanonicalizer() {
   mlir::GreedyRewriteConfig config;
   config.setRegionSimplificationLevel(mlir::GreedySimplifyRegionLevel::Disabled);

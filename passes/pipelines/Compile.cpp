@@ -28,7 +28,7 @@ const Target *requireTarget(ModuleOp module, const std::string &name) {
   return target;
 }
 
-/// Of an unknown target: no. It is reported where the phase "how" needs it.
+/// False for an unknown target, which is reported where the phase "how" needs it.
 static bool keepsCopies(const std::string &target) {
   std::string why;
   const Target *found = findTarget(target, why);
@@ -41,7 +41,7 @@ LogicalResult markBroken(ModuleOp module) {
 }
 
 namespace {
-/// Notices that the contract which closes a phase does not hold. That of "what" does not count: it judges models too.
+/// Notices when the contract that closes a phase does not hold. The one of "what" does not count: it judges models too.
 struct ContractWatch : PassInstrumentation {
   explicit ContractWatch(ModuleOp module) : module(module) {}
   void runAfterPassFailed(Pass *pass, Operation *) override {
@@ -53,8 +53,8 @@ struct ContractWatch : PassInstrumentation {
 };
 } // namespace
 
-/// Operations are verified one by one by the callers, at the end; after each pass dtc-opt does it, which takes a
-/// quarter of a compilation.
+/// The callers verify operations one by one, at the end. Only dtc-opt does so after each pass: it takes a quarter of a
+/// compilation.
 static LogicalResult runPasses(ModuleOp module, const CompileOptions &options,
                                function_ref<void(OpPassManager &)> build) {
   PassManager manager(module.getContext());
@@ -66,7 +66,7 @@ static LogicalResult runPasses(ModuleOp module, const CompileOptions &options,
   return manager.run(module);
 }
 
-/// As passes take them.
+/// The rules in the form that passes take.
 static std::vector<std::string> rulesText(const std::vector<ParameterRule> &rules) {
   std::vector<std::string> texts;
   for (const ParameterRule &rule : rules)

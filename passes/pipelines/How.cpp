@@ -13,13 +13,13 @@ void dtc::buildHowPipeline(OpPassManager &manager) {
 void dtc::buildHowPasses(OpPassManager &manager) {
   // A formula has one kernel for each shape it is applied to.
   manager.addPass(createOutlineFormulas());
-  // Before what reads rows is put into kernels.
+  // Before operations that read rows are put into kernels.
   manager.addNestedPass<func::FuncOp>(createPadRows());
-  // What a product's library does on the way out needs no kernel.
+  // What a product's library does before it stores the result needs no kernel.
   manager.addNestedPass<func::FuncOp>(createFuseEpilogues());
   // Elementwise work and reductions become kernels; everything else is a library call, a view or a collective.
   manager.addPass(createFuseKernels());
-  // What cannot stay where it lies is copied.
+  // Values that cannot stay where they are get copied.
   manager.addNestedPass<func::FuncOp>(createExplicitCopies());
   // Copies and epilogues belong to what they were made for.
   manager.addNestedPass<func::FuncOp>(createCompleteMarks());

@@ -24,12 +24,12 @@ struct KeepOptions : mlir::PassPipelineOptions<KeepOptions> {
                                          llvm::cl::desc("of some parameters; see dt-split-gradients")};
 };
 
-/// Appends the phase's passes: takes a module of local shapes and leaves in it what is kept and what is made again; the
-/// last micro-batch goes on with the step's reductions (@micro_last).
+/// Appends the phase's passes: takes a module with local shapes, and decides in it what is kept and what is recomputed;
+/// the last micro-batch continues with the step's reductions (@micro_last).
 void buildKeepPipeline(mlir::OpPassManager &manager, const KeepOptions &options);
 /// The same without the verifier that closes the phase.
 void buildKeepPasses(mlir::OpPassManager &manager, const KeepOptions &options);
-/// Those of them that come before anything is computed again.
+/// Those of them that come before anything is recomputed.
 void buildBeforeRecompute(mlir::OpPassManager &manager, const KeepOptions &options);
 
 /// Registers the phase's passes and "dt-keep", the whole phase.

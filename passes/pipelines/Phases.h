@@ -9,24 +9,24 @@ namespace dtc {
 class Target;
 
 /// Runs the phases from `first` to `last`, with these choices instead of the options'. Each ends in a verifier of its
-/// own contract, but for *when*, whose verifier is verifyWhen, and unless there will be no program of it. *When* writes
-/// all rules for buckets into `buckets`, those that it has chosen among them.
+/// own contract, except *when*, whose verifier is verifyWhen; without `isForProgram`, *keep* and *how* have none
+/// either. *When* writes all rules for buckets into `buckets`, including those that it has chosen.
 mlir::LogicalResult runPhases(mlir::ModuleOp module, const CompileOptions &options, const Choices &choices, Phase first,
                               Phase last, bool isForProgram, std::vector<BucketRule> *buckets = nullptr);
-/// What of *keep* comes before the choice of what is computed again.
+/// The part of *keep* before the choice of what is recomputed.
 mlir::LogicalResult runBeforeRecompute(mlir::ModuleOp module, const CompileOptions &options, const Choices &choices);
-/// What of *when* comes before an order.
+/// The part of *when* before an order.
 mlir::LogicalResult runLists(mlir::ModuleOp module, const CompileOptions &options, const Choices &choices,
                              std::vector<BucketRule> *buckets = nullptr);
-/// Whether the contract of *when* holds and operations keep their own rules, as they did when the model was loaded.
+/// Whether the contract of *when* holds and operations obey their own rules, as they did when the model was loaded.
 /// Changes nothing in the module, which others may read meanwhile.
 mlir::LogicalResult verifyWhen(mlir::ModuleOp module, const CompileOptions &options);
-/// A check of what the compiler itself ensures has failed.
+/// Marks that a check of what the compiler itself ensures has failed.
 mlir::LogicalResult markBroken(mlir::ModuleOp module);
 
 /// The target that was asked for, or null after an error.
 const Target *requireTarget(mlir::ModuleOp module, const std::string &name);
-/// One shared object is the whole code; of several sections the manifest says where each lies.
+/// One shared object is the whole code; of several sections the manifest says where each is.
 void addCode(TargetCode code, CompiledProgram &program);
 
 } // namespace dtc

@@ -16,7 +16,7 @@ static BuildUpdateOptions updateOptions(const WhatOptions &options) {
   return update;
 }
 
-/// What a step of training is made of.
+/// The parts of a training step.
 static void buildStep(OpPassManager &manager, const WhatOptions &options, bool isNarrow) {
   bool accumulates = options.accumulation > 1;
   // A step computes gradients of each micro-batch, ...
@@ -32,11 +32,11 @@ static void buildStep(OpPassManager &manager, const WhatOptions &options, bool i
   if (isNarrow && accumulates)
     manager.addPass(createNarrowReduction({options.gradients}));
   manager.addPass(createBuildUpdate(updateOptions(options)));
-  // Evaluation is the loss without dropout; it uses @loss up.
+  // Evaluation is the loss without dropout; it consumes @loss.
   manager.addPass(createBuildEvaluation());
 }
 
-/// What runs to generate, where nothing is trained.
+/// What runs to generate, when nothing is trained.
 static void buildGeneration(OpPassManager &manager, const WhatOptions &options, bool isNarrow) {
   if (isNarrow)
     manager.addPass(createStoreNarrow({options.compute}));
@@ -53,10 +53,10 @@ void dtc::buildWhatPipeline(OpPassManager &manager, const WhatOptions &options) 
   }
   options.generates ? buildGeneration(manager, options, isNarrow) : buildStep(manager, options, isNarrow);
 
-  // Gradients have been taken of whole composites, so these may fall apart now.
+  // Gradients have been taken of whole composites, so these may be decomposed now.
   manager.addPass(createDecompose());
-  // No common subexpressions are eliminated from here on: what the backward pass computes again from a saved value is
-  // computed again so that the intermediate need not be saved.
+  // No common subexpressions are eliminated from here on: what the backward pass recomputes from a saved value is
+  // recomputed so that the intermediate need not be saved.
   manager.addNestedPass<mlir::func::FuncOp>(createCanonicalizer());
   manager.addNestedPass<dt::FormulaOp>(createCanonicalizer());
   manager.addPass(createVerifyWhat());

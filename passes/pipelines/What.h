@@ -23,7 +23,8 @@ struct WhatOptions : mlir::PassPipelineOptions<WhatOptions> {
 };
 
 /// Appends the phase's passes: takes a module with @loss to one with @micro, @micro_next (when accumulating), @reduce,
-/// @update and @eval, or one with @prompt and @generate to what of these runs, that passes dt-verify-what.
+/// @update and @eval, or one with @prompt and @generate to the form of these that runs; the result passes
+/// dt-verify-what.
 void buildWhatPipeline(mlir::OpPassManager &manager, const WhatOptions &options);
 
 /// Registers the phase's passes and "dt-what", the whole phase.

@@ -13,21 +13,21 @@ void dtc::buildWhenPipeline(OpPassManager &manager, const WhenOptions &options) 
 }
 
 void dtc::buildListsPipeline(OpPassManager &manager, const WhenOptions &options, const BucketOptions &buckets) {
-  // What is done in parts takes turns.
+  // Work that is done in parts takes turns.
   manager.addNestedPass<func::FuncOp>(createInterleaveParts());
-  // What waits in the host's memory leaves and comes back beside the computation, ...
+  // What waits in the host's memory is copied there and back during the computation, ...
   manager.addNestedPass<func::FuncOp>(createSplitOffloads());
   // ... parameters that are stored in pieces are gathered a little ahead of time, ...
   GatherAheadOptions gather;
   gather.ahead = options.gatherAhead;
   manager.addNestedPass<func::FuncOp>(createGatherAhead(gather));
-  // ... and all collectives run beside the computation from their start to their wait.
+  // ... and all collectives run during the computation, from their start to their wait.
   manager.addNestedPass<func::FuncOp>(createSplitCollectives());
-  // What cannot be computed where it must lie is copied there.
+  // What cannot be computed where it has to be is copied there.
   manager.addPass(createCopyConflictingResults());
   // What stages of a pipeline hand on is sent as soon as it is there, ...
   manager.addPass(createInsertTransfers());
-  // ... and it is said which function runs when, and in which places of memory.
+  // ... and timetables say which function runs when, and in which places of memory.
   BuildTimetablesOptions timetables;
   timetables.accumulation = options.accumulation;
   timetables.kind = options.timetable;
@@ -40,7 +40,7 @@ void dtc::buildListsPipeline(OpPassManager &manager, const WhenOptions &options,
 void dtc::buildWhenPasses(OpPassManager &manager, const WhenOptions &options, const BucketOptions &buckets,
                           const std::vector<OrderRule> &order) {
   buildListsPipeline(manager, options, buckets);
-  // What somebody has chosen to run earlier or later moves there.
+  // What somebody chose to run earlier or later moves there.
   if (!order.empty())
     manager.addPass(createOrderCommands(order));
   // Then every tensor gets its place in memory, ...
@@ -49,7 +49,7 @@ void dtc::buildWhenPasses(OpPassManager &manager, const WhenOptions &options, co
   manager.addPass(createPlanMemory(memory));
 }
 
-/// ... and that no two get in each other's way is proved, as is that each micro-batch takes its way.
+/// ... and it is proved that no two get in each other's way, and that each micro-batch has each pass in its turn.
 void dtc::buildWhenVerifier(OpPassManager &manager, const WhenOptions &options) {
   VerifyWhenOptions verify;
   verify.accumulation = options.accumulation;

@@ -18,7 +18,7 @@ struct WhenOptions : mlir::PassPipelineOptions<WhenOptions> {
                                llvm::cl::init(2)};
 };
 
-/// Which starts go together: as these rules say, of others as a size and costs do. All rules go into `chosen`.
+/// Which starts go together: as these rules say, and for others as a size and costs say. All rules go into `chosen`.
 struct BucketOptions {
   std::vector<BucketRule> rules = {};
   abi::BucketSize size = {};
@@ -30,7 +30,7 @@ struct BucketOptions {
 /// timetables name the functions. The order of operations is the simple correct one.
 void buildListsPipeline(mlir::OpPassManager &manager, const WhenOptions &options, const BucketOptions &buckets = {});
 
-/// Appends the phase's passes: the lists, in the order that these rules make of the simple one, and every tensor has
+/// Appends the phase's passes: the lists, in the order that these rules make from the simple one, and every tensor has
 /// its place in the arena.
 void buildWhenPasses(mlir::OpPassManager &manager, const WhenOptions &options, const BucketOptions &buckets,
                      const std::vector<OrderRule> &order);

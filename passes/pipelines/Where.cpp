@@ -15,11 +15,11 @@ void dtc::buildWherePipeline(OpPassManager &manager, const WhereOptions &options
   annotate.strategyText = options.strategyText;
   annotate.entry = options.entry;
   manager.addPass(createAnnotate(annotate));
-  // ... between storage and compute stand reshards, ...
+  // ... reshards go between storage and compute, ...
   manager.addNestedPass<func::FuncOp>(createInsertReshards());
   // ... and all other values' placements follow.
   manager.addPass(createPropagate());
-  // Then each function is rewritten for one rank, and what it reduces one number at a time is reduced together.
+  // Then each function is rewritten for one rank, and what it would reduce one number at a time is reduced together.
   manager.addPass(createPartition());
   manager.addNestedPass<func::FuncOp>(createStackReductions());
   manager.addPass(createVerifyWhere());

@@ -95,7 +95,7 @@ public:
     return read(file->text(), Annotations());
   }
 
-  /// What the text says, after `annotations`.
+  /// What the text says, added after `annotations`.
   FailureOr<Annotations> read(StringRef text, Annotations annotations) {
     if (std::optional<TomlExcess> excess = findTomlExcess(text)) {
       error(path + ":" + Twine(excess->line) + ": " + excess->problem);
@@ -230,7 +230,7 @@ FailureOr<Annotations> dtc::loadStrategy(StringRef nameOrFile, MeshAttr mesh, Ar
 }
 
 LogicalResult dtc::addEntry(Annotations &annotations, StringRef line, MeshAttr mesh, ErrorCallback error) {
-  auto [section, entry] = line.split("] "); // which TOML wants on two lines
+  auto [section, entry] = line.split("] "); // which TOML needs on two lines
   std::string text = (section + "]\n" + entry + "\n").str();
   FailureOr<Annotations> added =
       StrategyReader("entry '" + line.str() + "'", mesh, {}, error).read(text, std::move(annotations));

@@ -10,14 +10,14 @@
 //   "h.0.residual*" = { sequence = ["tp:(1)2"] }         # the first half-axis of tp: (parts before it) its size
 //   [inputs]
 //   tokens = { batch = ["dp"] }
-//   [storage]                                            # how parameters lie between uses; without an entry: as
+//   [storage]                                            # how parameters are stored between uses; with no entry: as
 //   "*" = { any = ["dp"] }                               # [parameters] says. any: the first dimension that divides
 //                                                        # any = [] takes back what earlier entries of the section say
 //   [slots]                                              # what the optimizer keeps, and where it updates; without an
 //   "*" = { any = ["dp"] }                               # entry: as [storage] says
 //   [gradients]                                          # where they are added up; without an entry: as they appear,
 //   "*" = { any = ["dp"] }                               # partial, and reduced once a step
-//   [stages]                                             # of a pipeline, mesh axis pp; without it: as evenly as can be
+//   [stages]                                             # of a pipeline, mesh axis pp; default: as evenly as possible
 //   layers = [9, 3]                                      # how many layers each has
 //
 // [storage], [slots] and [gradients] say what splits a parameter further than [parameters] does. Entries are applied in
@@ -41,8 +41,8 @@ struct DimAnnotation {
 
 struct Annotations {
   std::vector<DimAnnotation> parameters, tags, inputs, storage, slots, gradients;
-  std::vector<int64_t> layers;   ///< of each stage of a pipeline; none: as evenly as can be
-  std::vector<std::string> axes; ///< that the strategy knows of; the mesh may lack those of a preset
+  std::vector<int64_t> layers;   ///< of each stage of a pipeline; none: as evenly as possible
+  std::vector<std::string> axes; ///< that the strategy knows; the mesh may lack those of a preset
 };
 
 using ErrorCallback = llvm::function_ref<void(const llvm::Twine &)>;

@@ -1,4 +1,4 @@
-// Names of the attributes by which the passes of this phase speak to each other and to the next; see Dialect.td.
+// Names of the attributes with which the passes of this phase talk to each other and to the next phase; see Dialect.td.
 #pragma once
 
 #include "mlir/IR/Operation.h"
@@ -9,9 +9,9 @@ namespace dtc {
 /// the factors), and the compute placements of the results.
 inline constexpr llvm::StringLiteral iterationAttr = "dt.iteration", shardingsAttr = "dt.shardings";
 
-/// Puts both on operations, and takes them off again, in one step: each change of an operation's attributes makes a
-/// new dictionary of them. Operations have few different dictionaries, so each is made once. (All attributes of an
-/// operation without properties are discardable, but asking for these makes their dictionary anew.)
+/// Puts both on operations, and removes them again, in one step: each change of an operation's attributes makes a new
+/// dictionary of them. Operations have few different dictionaries, so each is made once. (All attributes of an
+/// operation without properties are discardable, but asking for these builds their dictionary again.)
 class PlacementAttributes {
 public:
   explicit PlacementAttributes(mlir::MLIRContext *context)

@@ -110,7 +110,7 @@ FailureOr<AxisTable> AxisTable::ofModule(Operation *module) {
   auto mesh = module->getAttrOfType<MeshAttr>(module_attr::mesh);
   if (!mesh)
     return module->emitError() << "has no " << module_attr::mesh << "; run dt-annotate first";
-  // Ports name axes, and operations on whole tensors a placement; what propagation has found is made of these. To look
+  // Ports name axes, and operations on whole tensors a placement; what propagation has found consists of these. Looking
   // at all attributes of all operations would take longer than placing them.
   llvm::SetVector<Attribute> shardings;
   module->walk([&](Operation *op) {
@@ -177,7 +177,7 @@ ArrayAttr AxisTable::attributeOf(ArrayRef<int> list) const {
 }
 
 llvm::hash_code dtc::hash_value(const Placement &placement) {
-  // Of a few small numbers, and asked for each value: quicker than what mixes any bytes.
+  // For a few small numbers, and computed for each value: faster than a hash for arbitrary bytes.
   constexpr uint64_t factor = 0x9E3779B97F4A7C15;
   uint64_t hash = placement.partial.mask() * Partials::numKinds + static_cast<uint64_t>(placement.partial.firstKind());
   for (const AtomList &list : placement.dims) {

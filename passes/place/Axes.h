@@ -1,8 +1,8 @@
 // Placements in terms of atoms: the form in which propagation and partitioning reason about shardings.
 //
-// A mesh axis of size 8 that some annotation cuts as (1)2 and (2)4 has the atoms of sizes 2 and 4; an axis that nobody
-// cuts has one atom, and an axis of size 1 none. Written in atoms, equal placements have equal form, two references
-// overlap when they share an atom, and sets of axes are bit masks.
+// A mesh axis of size 8 that some annotation cuts as (1)2 and (2)4 has the atoms of sizes 2 and 4; an axis that no
+// annotation cuts has one atom, and an axis of size 1 none. Written in atoms, equal placements have equal form, two
+// references overlap when they share an atom, and sets of axes are bit masks.
 #pragma once
 
 #include "dialect/IR/Factors.h"
@@ -27,11 +27,11 @@ public:
 
   AtomMask &operator[](mlir::dt::ReductionKind kind) { return ofKinds[static_cast<size_t>(kind)]; }
   AtomMask operator[](mlir::dt::ReductionKind kind) const { return ofKinds[static_cast<size_t>(kind)]; }
-  /// Of all kinds.
+  /// The atoms of all kinds.
   AtomMask mask() const;
   /// Only those among `atoms`.
   Partials within(AtomMask atoms) const;
-  /// Those that are not partial in the same way in the other.
+  /// Only those that are not partial in the same way in `other`.
   Partials without(const Partials &other) const;
   /// The kind to be resolved first; Sum where nothing is partial.
   mlir::dt::ReductionKind firstKind() const;
@@ -52,7 +52,7 @@ struct Placement {
   /// All atoms that split a dimension.
   AtomMask splitMask() const;
   bool isPartial() const { return partial.mask() != 0; }
-  /// Of what is partial only what is so over these atoms.
+  /// Keeps of what is partial only these atoms.
   Placement withPartial(AtomMask mask) const { return {dims, partial.within(mask)}; }
   bool operator==(const Placement &) const = default;
 };
@@ -83,7 +83,8 @@ public:
 
   const Placement &placementOf(mlir::dt::ShardingAttr sharding) const;
   mlir::dt::ShardingAttr shardingOf(const Placement &placement) const;
-  /// The same placement as the table keeps it, from now on: equal ones are one there, as are those of placementOf.
+  /// The table's own copy of the placement, which it keeps: there, equal placements are one object, including those of
+  /// placementOf.
   const Placement &kept(const Placement &placement) const;
 
   /// ceil(size / shards) in each dimension.

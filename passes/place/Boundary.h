@@ -57,7 +57,7 @@ public:
   std::vector<mlir::ArrayAttr> dims; ///< of arguments; null where unnamed
 
 private:
-  /// Names are compared as attributes: as strings it takes three times as long.
+  /// Names are compared as attributes: comparing strings takes three times as long.
   static mlir::Attribute find(mlir::Attribute list, mlir::StringAttr name) {
     for (mlir::NamedAttribute each : llvm::cast<mlir::DictionaryAttr>(list))
       if (each.getName() == name)

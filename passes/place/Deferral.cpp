@@ -82,8 +82,8 @@ public:
   }
 
 private:
-  /// Where a term lacks a split reduction factor, it would be counted once on every rank: unless it is zero or partial
-  /// itself, the factor stays whole.
+  /// A term that lacks a split reduction factor would be counted once on every rank. Unless it is zero or itself
+  /// partial, the factor stays whole.
   void keepAdditionsWhole() {
     if (deferral.mask)
       return;
@@ -98,7 +98,7 @@ private:
 
   bool isZero(unsigned operand) { return isSplat(op->getOperand(operand), 0); }
 
-  /// All terms alike, or none.
+  /// Defers all terms alike, or none.
   bool decideAdditive() {
     AtomMask mask = 0, reduced = 0;
     bool any = false;

@@ -14,7 +14,8 @@ public:
   /// Knows the names of the function's arguments.
   explicit DimNames(mlir::func::FuncOp function);
 
-  /// Names the dimensions of an operation's results; all before it have been followed. The rule outlives this.
+  /// Names the dimensions of an operation's results; all operations before it have been followed. The rule must outlive
+  /// this object.
   void follow(mlir::Operation *op, const mlir::dt::FactorRule &rule);
 
   /// Name of a value's dimension, or null.
@@ -34,8 +35,8 @@ private:
   llvm::SmallVector<const Names *, 1> namesOfResults(mlir::Operation *op, const mlir::dt::FactorRule &rule);
 
   llvm::DenseMap<mlir::Value, const Names *> names;
-  std::unordered_set<Names, Hash> kept; ///< each once: values by the thousand have a few different ones
-  /// Of the results, null where they have none: layers are equal, and so are theirs.
+  std::unordered_set<Names, Hash> kept; ///< each once: thousands of values have a few different ones
+  /// The names of results, null where they have none: equal layers have equal names.
   std::unordered_map<Known, llvm::SmallVector<const Names *, 1>, Hash> ofResults;
 };
 

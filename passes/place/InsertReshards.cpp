@@ -1,4 +1,4 @@
-// dt-insert-reshards: storage and compute placement are joined where state is read and written; see Passes.td.
+// dt-insert-reshards: connects storage and compute placement where state is read and written; see Passes.td.
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
@@ -42,7 +42,8 @@ private:
     if (!port)
       return;
     if (port.getKind() == PortKind::Gradient) {
-      // What is reduced once a step is reduced to where the update wants it; elsewhere gradients are only added to.
+      // A gradient that is reduced once a step is reduced to where the update wants it; other functions only add to
+      // gradients.
       PortAttr reduced = byIdentity.lookup({PortKind::ReducedGradient, port.getName(), port.getSlot()});
       if (reduced && (!port.isPlaced() || port.getStored() != reduced.getComputed()))
         readOnce(argument, reduced.getComputed());
@@ -57,8 +58,8 @@ private:
         read->set(reshard(read->get(), port.getComputed(), read->getOwner()));
   }
 
-  /// The use, or where it converts to a type of fewer bytes those of the result: the type is converted first, then the
-  /// data moves.
+  /// The use itself, or, where it converts to a type of fewer bytes, the uses of the result: the type is converted
+  /// first, then the data moves.
   static SmallVector<OpOperand *> readsOf(OpOperand &use) {
     if (!changesWidth(use.getOwner(), /*narrows=*/true))
       return {&use};
@@ -88,15 +89,15 @@ private:
     if (!port || !port.isPlaced() || port.getComputed() == port.getStored())
       return;
     OpOperand *moved = &result;
-    // What is added to the tensor goes to where it lies, and is added there.
+    // What is added to the tensor moves to where the tensor is, and is added there.
     if (Operation *sum = result.get().getDefiningOp(); sum && sum->getNumOperands() == 2)
       for (OpOperand &term : sum->getOpOperands())
         if (isSumSoFar(sum->getOperand(1 - term.getOperandNumber()), port))
           moved = &term;
-    // What was widened at the end moves before that.
+    // What is widened at the end moves before it is widened.
     if (Operation *made = moved->get().getDefiningOp(); changesWidth(made, /*narrows=*/false) && made->hasOneUse())
       moved = &made->getOpOperand(0);
-    // As soon as it is there, so that the whole need not live on.
+    // As soon as the value is there, so that the whole tensor need not live longer.
     Value value = moved->get();
     OpBuilder builder(moved->getOwner());
     builder.setInsertionPointAfterValue(value);

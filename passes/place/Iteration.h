@@ -1,4 +1,4 @@
-// How an operation's loop dimensions are split, and what that asks of its operands and makes of its results.
+// How an operation's loop dimensions are split, and what this requires of its operands and means for its results.
 #pragma once
 
 #include "dialect/IR/Ops.h"
@@ -18,7 +18,7 @@ struct Loops {
   explicit Loops(mlir::dt::FactorOpInterface op);
 };
 
-/// The loops of operations, worked out once for equal operations: layers are equal, and so are theirs.
+/// The loops of operations, worked out once for equal operations: equal layers have equal loops.
 class LoopTable {
 public:
   const Loops &of(mlir::dt::FactorOpInterface op);
@@ -49,7 +49,7 @@ struct Iteration {
   Partials partialOf(unsigned result) const;
   /// Whether `dims` has the factor.
   static bool contains(const mlir::dt::DimFactors &dims, int factor);
-  /// Takes the atoms off all factors.
+  /// Removes the atoms from all factors.
   void drop(AtomMask mask);
 };
 

@@ -20,14 +20,14 @@ using namespace dtc;
 
 namespace {
 
-/// How what functions hand to each other lies, by its port's identity, and why it is partial.
+/// How a value that functions hand to each other is placed, by its port's identity, and why it is partial.
 struct CarriedValue {
   const Placement *placement; ///< kept by the axis table
   PartialOrigin origin;
 };
 using Carried = llvm::DenseMap<PortIdentity, CarriedValue>;
 
-/// How an operation's operands and results lie.
+/// How an operation's operands and results are placed.
 struct OpPlacement {
   SmallVector<const Placement *> operands, results; ///< kept by the axis table
   SmallVector<ShardingAttr> operandShardings, resultShardings;
@@ -104,7 +104,7 @@ private:
       values.define(reshard.getResult(), placement, values.makeAnew(reshard.getOperand(), placement, op));
       return success();
     }
-    if (op->getNumOperands() == 0) { // built where and as it is needed
+    if (op->getNumOperands() == 0) { // built where it is needed, in the form that is needed
       for (OpResult result : op->getResults())
         values.define(result, homeOf(homes, result.getResultNumber()), Version());
       return success();
@@ -123,8 +123,8 @@ private:
     return success();
   }
 
-  /// Of an operation where its loops and how they are split say everything: no sum over devices, no padding. Null for
-  /// others.
+  /// The placement of an operation that is fully determined by its loops and how they are split: no sum over devices,
+  /// no padding. Null for others.
   const OpPlacement *plainPlacement(FactorOpInterface op, const Loops &own, ShardingAttr split) {
     if (llvm::any_of(op->getOperands(), [&](Value operand) { return values.pendingSum(operand).mask() != 0; }))
       return nullptr;
@@ -240,8 +240,8 @@ private:
     return success();
   }
 
-  /// As annotated; as an earlier function returned it; or else as it was found, partial sums included where the port
-  /// may have them. Null after an error.
+  /// The annotated placement; or the one with which an earlier function returned it; or else the one found here,
+  /// including partial sums where the port may have them. Null after an error.
   const Placement *placementOfResult(PortAttr port, Value value) {
     if (port.isPlaced())
       return &axes.placementOf(port.getStored());
@@ -262,7 +262,7 @@ private:
   }
 
   func::FuncOp function;
-  std::unique_ptr<Block> old; ///< the whole function's
+  std::unique_ptr<Block> old; ///< of the whole function
   Boundary boundary;
   const AxisTable &axes;
   LoopTable &loops;
@@ -283,7 +283,7 @@ public:
     if (failed(axes))
       return signalPassFailure();
     auto partition = [&](Group &group) -> LogicalResult {
-      AxisTable ownAxes = *axes; // which remembers what it is asked
+      AxisTable ownAxes = *axes; // which caches its answers
       Carried carried;
       LoopTable loops;
       for (Boundary &boundary : group.boundaries) {
@@ -308,7 +308,7 @@ private:
   };
 
   /// Boundaries are written one after the other: threads that make attributes wait for each other more than they gain.
-  /// Meanwhile another takes the old blocks apart.
+  /// Meanwhile another thread destroys the old blocks.
   void finish(MutableArrayRef<Group> groups) {
     parallelFor(&getContext(), 0, 2, [&](size_t task) {
       Boundary::Written written;
@@ -323,8 +323,8 @@ private:
     });
   }
 
-  /// Functions that need nothing of each other: those that hand on values as they are found are one group, in their
-  /// order, and the first; each other one is its own.
+  /// Groups of functions that do not depend on each other. Functions with ports that are not placed yet form one group,
+  /// the first, in their order; each other function is a group of its own.
   SmallVector<Group> independentFunctions() {
     SmallVector<Group> groups(1);
     for (auto function : getOperation().getOps<func::FuncOp>()) {

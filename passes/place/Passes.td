@@ -28,11 +28,11 @@ def Annotate : Pass<"dt-annotate", "::mlir::ModuleOp"> {
 }
 
 def InsertReshards : Pass<"dt-insert-reshards", "::mlir::func::FuncOp"> {
-  let summary = "Join how state is stored and how it is computed with";
+  let summary = "Connect how state is stored with how it is computed with";
   let description = [{
-    Between storage and compute stands a `dt.reshard`, through which no placement propagates:
+    Inserts a `dt.reshard` between storage and compute. No placement propagates through it:
 
-    1. where a parameter is read that is stored otherwise, one before each read. Each gathers anew, so that what the
+    1. where a parameter is read that is stored otherwise, one before each read. Each gathers again, so that what the
        forward pass gathered is freed and the backward pass gathers it again;
     2. where a gradient is stored otherwise than its parameter is computed with, one on what a micro-batch adds to it;
     3. in the function that reduces gradients, one on each, to where the update wants it;
@@ -56,17 +56,18 @@ def InsertReshards : Pass<"dt-insert-reshards", "::mlir::func::FuncOp"> {
 def Propagate : Pass<"dt-propagate", "::mlir::ModuleOp"> {
   let summary = "Spread the annotated placements over all values";
   let description = [{
-    Operations say by their factors which dimensions go together; placements flow along them in both directions until
+    Operations say with their factors which dimensions go together; placements flow along them in both directions until
     nothing changes. Order of priority, so that the outcome is determined:
 
     1. annotations of parameters (and of gradients, which hint at their parameter's placement),
     2. then those of the other arguments and results,
     3. then those of tagged activations;
 
-    each is spread over the whole function before the next is looked at. Within one of them the function is swept forward
-    and backward in turn; within an operation factors are visited in order and take axes from operands first. What
-    has been placed is never taken back (and constants, which every user builds for itself, pass nothing on): an axis can only split a further dimension that wants it. Where an operation
-    finds an axis that it wants in two factors, the earlier factor keeps it and a remark tells of the other.
+    each is spread over the whole function before the next is looked at. Within one of them the function is swept
+    forward and backward in turn; within an operation factors are visited in order and take axes from operands first.
+    What has been placed is never taken back (and constants, which every user builds for itself, pass nothing on): an
+    axis can only split a further dimension that wants it. Where an operation finds an axis that it wants in two
+    factors, the earlier factor keeps it and a remark names the other.
 
     ```mlir
     %h = dt.contract "bsd,df->bsf" %x, %w ...
@@ -85,7 +86,8 @@ def Partition : Pass<"dt-partition", "::mlir::ModuleOp"> {
     Each operation is built on the pieces its `dt.iteration` names. Operands that are placed otherwise are resharded,
     by the cheapest chain of collectives. Results that lack a split factor are partial; partial sums are resolved before
     fan-out and deferred only where that moves no more bytes: through single-use additions and movements, into
-    operations whose result is partial anyway, and into accumulated gradients. A partial and a whole value never add.
+    operations whose result is partial anyway, and into accumulated gradients. A partial value is never added to a whole
+    one.
 
     Pieces of dimensions that do not divide are padded to equal size; padding is undefined, except in state, where it is
     zero. Every reduction over a padded dimension first replaces the padding by the reduction's identity.
@@ -105,10 +107,10 @@ def Partition : Pass<"dt-partition", "::mlir::ModuleOp"> {
 }
 
 def StackReductions : Pass<"dt-stack-reductions", "::mlir::func::FuncOp"> {
-  let summary = "Join the all-reduces of single numbers into one for each set of axes";
+  let summary = "Joins the all-reduces of single numbers into one for each set of axes";
   let description = [{
-    A latency per scalar is what the losses, counts and squared norms of many parameters would cost one by one. All-reduces
-    of one element that have equal axes and kind and do not depend on each other are stacked into a vector.
+    One by one, the losses, counts and squared norms of many parameters would each cost a latency. All-reduces of one
+    element that have equal axes and kind and do not depend on each other are stacked into a vector.
 
     ```mlir
     %a = dt.all_reduce sum %x over [...] : tensor<f32> -> tensor<f32>
@@ -124,8 +126,9 @@ def VerifyWhere : Pass<"dt-verify-where", "::mlir::ModuleOp"> {
   let summary = "The contract of form 2";
   let description = [{
     Fails unless W1: the module has a mesh; W2: the port of every argument and result of every function has valid
-    placements, and the type is the local type of its whole as it is stored; W3: the same tensor is stored alike in every
-    function; W4: nothing carries dt.iteration or dt.shardings any more; W5: only gradients and shares are partial.
+    placements, and the type is the local type of its whole as it is stored; W3: the same tensor is stored alike in
+    every function; W4: nothing carries dt.iteration or dt.shardings any more; W5: only gradients and shares are
+    partial.
   }];
 }
 

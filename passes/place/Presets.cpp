@@ -1,4 +1,4 @@
-// The presets. This is the only file that knows strategies by name: what each writes are plain annotations.
+// The presets. This is the only file that knows strategies by name: each writes plain annotations.
 #include "passes/place/Presets.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -64,8 +64,8 @@ static void addContext(Annotations &annotations, MeshAttr mesh) {
     annotations.inputs.push_back({"*", {{"sequence", {contextAxis.str()}}}, /*required=*/false, "preset"});
 }
 
-/// The zero redundancy optimizer (Rajbhandari et al., arXiv:1910.02054): what the ranks of these axes would hold alike
-/// is split among them. Stage 1: the optimizer's state; 2: gradients too; 3: parameters too (FSDP, arXiv:2304.11277).
+/// The zero redundancy optimizer (Rajbhandari et al., arXiv:1910.02054): what the ranks of these axes would all hold is
+/// split among them. Stage 1: the optimizer's state; 2: gradients too; 3: parameters too (FSDP, arXiv:2304.11277).
 static void addZero(Annotations &annotations, int stage, const std::vector<std::string> &axes) {
   DimAnnotation shards{"*", {{"any", axes}}, /*required=*/false, "preset"};
   annotations.slots.push_back(shards);
@@ -75,8 +75,8 @@ static void addZero(Annotations &annotations, int stage, const std::vector<std::
     annotations.storage.push_back(shards);
 }
 
-/// As stage 3 within groups of `shards` neighbouring ranks of dp, each of which holds a whole copy together, with the
-/// ranks of `context` that work for them.
+/// Like stage 3, but within groups of `shards` neighbouring ranks of dp. Each group, with the ranks of `context` that
+/// work for it, holds a whole copy.
 static LogicalResult addHybrid(Annotations &annotations, StringRef shards, MeshAttr mesh,
                                const std::vector<std::string> &context, ErrorCallback error) {
   int64_t dp = mesh.getAxisSize("dp"), size = 0;

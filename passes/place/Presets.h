@@ -5,7 +5,7 @@
 
 namespace dtc {
 
-/// What to do about an axis of this name that splits nothing, where the name tells what it is meant for; or "".
+/// What to do about an axis of this name that splits nothing, if the name says what it is meant for; or "".
 std::string adviceOnAxis(llvm::StringRef axis);
 
 /// Names of all presets.
@@ -16,7 +16,7 @@ llvm::ArrayRef<llvm::StringRef> getPresetNames();
 bool isPreset(llvm::StringRef text);
 
 /// What they say together for this mesh and these parameters. Axes that the mesh lacks are left out: megatron on a mesh
-/// of dp alone is ddp. Fails with an error where a preset cannot be had on this mesh.
+/// of dp alone is ddp. Fails with an error where a preset is not possible on this mesh.
 mlir::FailureOr<Annotations> buildPreset(llvm::StringRef text, mlir::dt::MeshAttr mesh,
                                          llvm::ArrayRef<mlir::dt::ParamAttr> parameters, ErrorCallback error);
 

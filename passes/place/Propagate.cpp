@@ -27,11 +27,11 @@ namespace {
 struct ValueState {
   Value value;
   Placement placement;
-  SmallVector<unsigned, 3> nodes; ///< numbers of what makes and what reads it
+  SmallVector<unsigned, 3> nodes; ///< numbers of the nodes that make and read it
   bool closed = false;            ///< annotated in full: nothing may be added
 };
 
-/// An operation's factors and how they are split so far.
+/// An operation's factors and how they are split up to now.
 struct Node {
   Node(Operation *op, const Loops &loops) : op(op), iteration(loops) {}
 
@@ -39,10 +39,10 @@ struct Node {
   Iteration iteration;
   SmallVector<ValueState *, 4> operands, results;
   AtomMask used = 0;
-  AtomMask contended = 0; ///< atoms wanted by a second factor, told once
+  AtomMask contended = 0; ///< atoms wanted by a second factor, reported once
 };
 
-/// How the caches lie that a function takes, by the numbers of its arguments.
+/// How the caches that a function takes are placed, by argument number.
 using CachePlacements = SmallVector<std::pair<unsigned, ShardingAttr>>;
 
 /// Propagation within one function.
@@ -51,7 +51,7 @@ public:
   Propagation(func::FuncOp function, const AxisTable &axes, LoopTable &loops)
       : function(function), axes(axes), loops(loops) {}
 
-  /// Once it has run: as what computes with them wants it. Strategies do not name them.
+  /// After propagation: caches are placed as the operations that compute with them want. Strategies do not name them.
   CachePlacements placeCaches() {
     CachePlacements placed;
     for (BlockArgument argument : function.getArguments())
@@ -111,7 +111,7 @@ private:
         seedReshard(user);
       byName[port.getName()] = axes.placementOf(port.getComputed());
     }
-    // The gradient of a parameter would best lie where the parameter does.
+    // The gradient of a parameter is best placed like the parameter.
     auto terminator = function.front().getTerminator();
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       if (PortAttr port = resultPort(function, i); port && port.getKind() == PortKind::Gradient)
@@ -159,8 +159,8 @@ private:
 
   // Spreading
 
-  /// Sweeps forward and backward in turn over what has changed; each sweep is linear, and their number is that of the
-  /// turns on the longest path that a placement travels.
+  /// Sweeps forward and backward in turn over what has changed; each sweep is linear, and there are as many as turns on
+  /// the longest path that a placement travels.
   void spread() {
     for (bool forward = true; dirtyCount > 0; forward = !forward) {
       auto visit = [&](size_t number) {
@@ -206,7 +206,7 @@ private:
   void takeInto(Node &node, int factor, ArrayRef<int> wanted) {
     AtomList &has = node.iteration.atoms[factor];
     if (wanted.size() <= has.size() || !llvm::equal(has, wanted.take_front(has.size())))
-      return; // nothing new, or split otherwise already
+      return; // nothing new, or already split in another way
     for (int atom : wanted.drop_front(has.size())) {
       AtomMask bit = AtomMask(1) << atom;
       if (node.used & bit) {
@@ -237,8 +237,8 @@ private:
     extend(state, [&](size_t dim) { return ArrayRef<int>(wanted.dims[dim]); });
   }
 
-  /// Adds axes to an open value where it has a prefix of them and no other dimension uses them. `wanted` gives those of
-  /// a dimension.
+  /// Adds axes to an open value where it has a prefix of them and no other dimension uses them. `wanted` gives the axes
+  /// of a dimension.
   template <typename Wanted> void extend(ValueState &state, Wanted wanted) {
     if (state.closed)
       return;
@@ -264,7 +264,7 @@ private:
         mark(number);
   }
 
-  /// What depends on nothing is built anew wherever it is needed: users that share it do not place each other.
+  /// A value without operands is built again wherever it is needed: users that share it do not place each other.
   static bool isFree(Value value) {
     Operation *producer = value.getDefiningOp();
     return producer && producer->getNumOperands() == 0;
@@ -304,10 +304,10 @@ private:
   func::FuncOp function;
   const AxisTable &axes;
   LoopTable &loops;
-  std::deque<ValueState> states; ///< which stay where they are as it grows
+  std::deque<ValueState> states; ///< whose addresses stay the same as it grows
   llvm::DenseMap<Value, ValueState *> stateIn;
   std::vector<Node> nodes;
-  std::vector<char> dirty; ///< of the nodes: whether they must be looked at again
+  std::vector<char> dirty; ///< for each node, whether it must be looked at again
   llvm::DenseSet<std::pair<const void *, int>> remarked;
   int64_t dirtyCount = 0;
 };
@@ -324,7 +324,7 @@ public:
                                             [](func::FuncOp function) { return !function.isDeclaration(); });
     std::vector<CachePlacements> caches(functions.size());
     auto place = [&](size_t number) {
-      AxisTable ownAxes = *axes; // which remembers what it is asked
+      AxisTable ownAxes = *axes; // which caches its answers
       LoopTable loops;
       Propagation propagation(functions[number], ownAxes, loops);
       LogicalResult result = propagation.run();
@@ -342,7 +342,7 @@ public:
   }
 
 private:
-  /// A cache lies alike in all functions: as the first that has it finds it.
+  /// A cache is placed alike in all functions: as in the first that has it.
   static void writeCaches(func::FuncOp function, const CachePlacements &caches,
                           llvm::DenseMap<PortIdentity, PortAttr> &placed, Boundary::Written &written) {
     Boundary boundary(function);

@@ -32,7 +32,7 @@ public:
   }
 
   SmallVector<ReshardStep> plan() {
-    do { // one kind of what is partial after the other
+    do { // one kind of partial values after the other
       for (size_t dim = 0; dim < global.size(); ++dim)
         if (removed[dim].empty())
           cutBeforeMoving(dim);
@@ -84,7 +84,7 @@ private:
     }
   }
 
-  /// Of the first kind of what is still to be resolved.
+  /// Adds a step for the first kind that is still to be resolved.
   void resolve(AtomMask atoms, Kind kind, size_t dim, const AtomList &run) {
     ReductionKind reduction = unresolved.firstKind();
     unresolved = unresolved.within(~atoms);

@@ -19,15 +19,15 @@ namespace dtc {
 
 struct ReshardStep {
   enum class Kind { ReduceScatter, AllReduce, AllToAll, AllGather, Slice } kind;
-  int64_t dim = 0;       ///< along which; for AllToAll the dimension that becomes split
+  int64_t dim = 0;       ///< the dimension; for AllToAll the dimension that becomes split
   int64_t concatDim = 0; ///< AllToAll: the dimension that becomes whole
   AtomList atoms;
   mlir::dt::ReductionKind reduction; ///< of ReduceScatter and AllReduce
   Placement after;
 };
 
-/// The steps from one placement to another. `to.partial` must be part of `from.partial`; what combines in another way
-/// is resolved by a collective of its own, in the order of the kinds.
+/// The steps from one placement to another. `to.partial` must be part of `from.partial`; partial values that combine in
+/// another way are resolved by a collective of their own, in the order of the kinds.
 llvm::SmallVector<ReshardStep> planReshard(const AxisTable &axes, llvm::ArrayRef<int64_t> global, const Placement &from,
                                            const Placement &to);
 
@@ -35,14 +35,14 @@ llvm::SmallVector<ReshardStep> planReshard(const AxisTable &axes, llvm::ArrayRef
 double reshardBytes(const AxisTable &axes, mlir::RankedTensorType global, const Placement &from,
                     llvm::ArrayRef<ReshardStep> steps);
 
-/// What collectives say of themselves.
+/// What collectives say about themselves.
 struct ReshardNote {
   mlir::Location loc;
   mlir::dt::Marks marks;
   std::string reason, remedy;
 };
 
-/// Builds the steps on `local`, the piece of a value of type `global` that lies as they begin.
+/// Builds the steps on `local`, the piece of a value of type `global`, placed as the first step expects.
 mlir::Value buildReshard(mlir::OpBuilder &builder, const AxisTable &axes, mlir::Value local,
                          mlir::RankedTensorType global, llvm::ArrayRef<ReshardStep> steps, const ReshardNote &note);
 

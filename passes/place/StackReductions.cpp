@@ -31,14 +31,14 @@ public:
         stack(members);
         changed = true;
       }
-    // Stacked operations stand where the first of them stood; bring definitions before uses again.
+    // Stacked operations are where the first of them was; move definitions before uses again.
     if (changed)
       sortTopologically(&block);
   }
 
 private:
-  /// Members of one group have equal axes, kind and element type, and as many scalar all-reduces before them on the
-  /// longest path: then none depends on another, and groups cannot depend on each other in a circle.
+  /// Members of one group have equal axes, kind and element type, and equally many scalar all-reduces before them on
+  /// the longest path: so none depends on another, and groups cannot depend on each other in a circle.
   using Key = std::tuple<int, Attribute, Attribute, ReductionKind, Type>;
 
   static llvm::MapVector<Key, SmallVector<AllReduceOp>> collect(Block &block) {
@@ -80,7 +80,7 @@ private:
         result.replaceAllUsesWith(reshape(builder, member.getLoc(), result.getType(), piece));
       }
     for (AllReduceOp member : members)
-      member->erase(); // only now: new operations stand before the first of them
+      member->erase(); // only now: new operations are before the first of them
   }
 
   static Value reduceAtOnce(OpBuilder &builder, ArrayRef<AllReduceOp> members) {
@@ -101,7 +101,7 @@ private:
                                reason, first.getRemedyAttr());
   }
 
-  /// Members that lie side by side in `concat` as well go there as one piece.
+  /// Members that are also next to each other in `concat` go there as one piece.
   static void takeRuns(OpBuilder &builder, ConcatOp concat, Value reduced, const DenseMap<Value, int64_t> &places) {
     SmallVector<Value> operands;
     OperandRange old = concat.getOperands();

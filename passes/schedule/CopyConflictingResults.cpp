@@ -25,7 +25,7 @@ struct ResultConflicts {
   func::FuncOp function;
   dtc::Kernels &kernels;
   dtc::Layouts layouts;
-  std::optional<dtc::Reads> reads; ///< asked for in few functions
+  std::optional<dtc::Reads> reads; ///< needed in few functions
   DenseMap<PortIdentity, BlockArgument> arguments;
   DenseSet<Value> bound;
 

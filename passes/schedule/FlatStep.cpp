@@ -1,4 +1,4 @@
-// What must hold of an order.
+// What must hold for an order.
 #include "passes/schedule/FlatStep.h"
 
 #include <numeric>
@@ -16,7 +16,7 @@ FlatOrder foundOrder(const FlatFunction &function) {
   return order;
 }
 
-/// What a command waits for in truth, where that is a view: of what it shows.
+/// What a command really waits for if `number` is a view: what the view shows.
 static const FlatCommand &behindViews(const FlatFunction &function, int number, const std::vector<bool> &isDone) {
   const FlatCommand &command = function.commands[number];
   if (command.isView())
@@ -43,7 +43,7 @@ std::string findOrderProblem(const FlatFunction &function, const FlatOrder &orde
   return "";
 }
 
-/// What a stage starts with another one, in its order.
+/// What a stage starts together with another one, in its order.
 static std::vector<const FlatCommand *> sharedStarts(const FlatRole &role, const std::vector<FlatOrder> &orders,
                                                      uint64_t with) {
   std::vector<std::vector<const FlatCommand *>> ofFunctions(role.functions.size());

@@ -5,15 +5,16 @@
 include "mlir/Pass/PassBase.td"
 
 def InterleaveParts : Pass<"dt-interleave-parts", "mlir::func::FuncOp"> {
-  let summary = "Puts parts of layers in turns, so that one computes while what another sends is under way.";
+  let summary = "Lets parts of layers take turns, so that one computes while what another sends is under way.";
   let description = [{
     Layers that were split (dt-split-products) do each thing for one part after the other, and each part waits for its
-    collectives by itself. Here the order is made anew, by a list schedule that thinks of one processor and one link: the
-    part goes on that can go on first, and of several the one that has something to move soonest. Each product counts as
-    much as each collective, and sizes do not, so that a shrunk program has the same order. What is done at once, as the
-    gradients of weights, runs while all parts wait, and no later than the parts are two layers ahead of it.
+    collectives by itself. This pass makes a new order with a list schedule that assumes one processor and one link: the
+    part that can continue first does so, and among several the one that has something to move soonest. Each product
+    counts the same as each collective, and sizes do not count, so that a shrunk program has the same order. Work that
+    is not in parts, such as the gradients of weights, runs while all parts wait, and at the latest when the parts are
+    two layers ahead of it.
 
-    Before, of two layers of two products between a gather and a reduce-scatter each:
+    Before, with two layers, each of two products between a gather and a reduce-scatter:
     ```mlir
     %g0 = dt.all_gather %x0 {dt.part = 0}
     %g1 = dt.all_gather %x1 {dt.part = 1}
@@ -33,17 +34,17 @@ def InterleaveParts : Pass<"dt-interleave-parts", "mlir::func::FuncOp"> {
     %b1, %r1
     ...
     ```
-    Each part keeps its order, and so does what is done at once but for what a part needs. A function without parts stays
-    as it is. Requires: no futures of these collectives yet.
+    Each part keeps its order, and so does work that is not in parts, except for what a part needs. A function without
+    parts stays as it is. Requires: no futures of these collectives yet.
   }];
 }
 
 def GatherAhead : Pass<"dt-gather-ahead", "mlir::func::FuncOp"> {
   let summary = "Gathers parameters some of their readers ahead of time.";
   let description = [{
-    Where parameters are stored in pieces (zero3), the operations that read gathered ones take turns, in their order. A gather
-    starts when the one `ahead` turns before its first reader begins, so that it runs beside `ahead` of them and all that
-    lies between.
+    Where parameters are stored in pieces (zero3), the operations that read gathered ones take turns, in their order. A
+    gather starts when the reader `ahead` turns before its first reader begins, so that it runs during `ahead` of them
+    and everything in between.
 
     Before, with `ahead` = 1:
     ```mlir
@@ -61,10 +62,10 @@ def GatherAhead : Pass<"dt-gather-ahead", "mlir::func::FuncOp"> {
     %e = dt.exp %x1 : ...
     %x2 = dt.contract "ab,bc->ac" %e, %v : ...
     ```
-    Which readers share a gather was decided before (dt-share-gathers), with the same number of turns. So at each turn nothing
-    is gathered that is not read at it or at one of the next `ahead`: that is the limit to what is whole at a time. Turns
-    depend on the model and not on its sizes, so a shrunk program has the same collectives in the same order.
-    Requires: no futures of these collectives yet. Ensures: the order of all other operations is kept, and the gathers.
+    Which readers share a gather was decided before (dt-share-gathers), with the same number of turns. So at each turn
+    nothing is gathered that is not read at it or at one of the next `ahead`: that limits what is whole at a time. Turns
+    depend on the model and not on its sizes, so a shrunk program has the same collectives in the same order. Requires:
+    no futures of these collectives yet. Ensures: the order of all other operations is kept, and the gathers.
   }];
   let options = [Option<"ahead", "ahead", "uint64_t", "2", "turns; 0: each right before its reader">];
   let dependentDialects = ["mlir::dt::DTDialect"];
@@ -97,16 +98,16 @@ def SplitOffloads : Pass<"dt-split-offloads", "mlir::func::FuncOp"> {
     %back = dt.wait %b
     %g = dt.launch @b(%e, %back)
     ```
-    A copy to the host starts where it stands and is waited for when the layer after its own is over, or the forward
-    pass: until then its source stays. A copy back starts when the backward pass begins with the layer before the one that
-    reads it first, and is waited for by that. So of what waits in the host's memory no more than two layers' are in the
-    device's at a time. Ensures: the order of all other operations is kept.
+    A copy to the host starts where it is and is waited for when the layer after its own is over, or the forward pass:
+    until then its source stays. A copy back starts when the backward pass begins the layer before the one that reads it
+    first, which waits for it. So no more than two layers' values of those that wait in the host's memory are in the
+    device's memory at a time. Ensures: the order of all other operations is kept.
   }];
   let dependentDialects = ["mlir::dt::DTDialect"];
 }
 
 def SplitCollectives : Pass<"dt-split-collectives", "mlir::func::FuncOp"> {
-  let summary = "Splits each collective into a start as early and a wait as late as can be.";
+  let summary = "Splits each collective into a start as early as possible and a wait as late as possible.";
   let description = [{
     Before: `%y = dt.all_reduce sum %x over [...] : tensor<8xf32> -> tensor<8xf32>`
     After:
@@ -114,24 +115,25 @@ def SplitCollectives : Pass<"dt-split-collectives", "mlir::func::FuncOp"> {
     %f = dt.all_reduce sum %x over [...] : tensor<8xf32> -> !dt.future<tensor<8xf32>>
     %y = dt.wait %f : !dt.future<tensor<8xf32>> -> tensor<8xf32>
     ```
-    A collective of a computed value starts right behind what computes it; one of a parameter, converted or not, stays where
-    it is, and the order of all other operations is kept, but that views stand where they are read, and what reads a value alone
-    directly behind a wait that is not put off any longer. What a collective reads must stay
-    until its wait; so before the sources of those under way would be larger than the largest of all, the oldest is waited
-    for. What is reduced where it is returned, parameters, and a table to which rows are added later stay anyway and do not
-    count. Ensures: every collective's result is a future.
+    A collective of a computed value starts right after what computes it; one of a parameter, converted or not, stays
+    where it is. The order of all other operations is kept, except that views go where they are read, and what reads
+    only the awaited value comes right after a wait that is not delayed any longer. What a collective reads must stay
+    until its wait. So before the sources of those under way would be larger than the largest of all, the oldest is
+    waited for. What is reduced where it is returned, parameters, and a table to which rows are added later stay anyway
+    and do not count. Ensures: every collective's result is a future.
   }];
   let dependentDialects = ["mlir::dt::DTDialect"];
 }
 
 def BucketCollectives : Pass<"dt-bucket-collectives", "mlir::ModuleOp"> {
-  let summary = "Puts starts that go together side by side.";
+  let summary = "Moves starts that go together next to each other.";
   let description = [{
-    A start costs a latency, however little it moves. So several reductions of gradients, or gathers of parameters, of one
-    kind, group and type may be parts of one start, a bucket (docs/command-list.md): no copies are made, and no bit changes.
-    Each start of a bucket goes to where its last one stands, and the waits for them to where the first of these stands.
-    Which go together is said by rules (docs/choices.md), or follows from a size in bytes or from costs
-    (passes/schedule/buckets/ChooseBuckets.h). A start that stands behind the first wait of others is never joined to them.
+    A start costs a latency, however little it moves. So several reductions of gradients, or gathers of parameters, of
+    one kind, group and type may be parts of one start, a bucket (docs/command-list.md): no copies are made, and no bit
+    changes. Each start of a bucket goes to where the bucket's last one is, and the waits for them to where the first of
+    these is. Rules say which go together (docs/choices.md), or it follows from a size in bytes or from costs
+    (passes/schedule/buckets/ChooseBuckets.h). A start that comes after the first wait for others is never joined to
+    them.
 
     Before:
     ```mlir
@@ -151,8 +153,8 @@ def BucketCollectives : Pass<"dt-bucket-collectives", "mlir::ModuleOp"> {
     %y1 = dt.wait %g
     %z = dt.launch @h(%x1)
     ```
-    Starts that are still side by side when commands are written, and their waits, become one command each
-    (passes/schedule/launches/JoinStarts.h): what runs between two that an order pulls apart makes two of them.
+    Starts that are still next to each other when commands are written become one command, as do their waits
+    (passes/schedule/launches/JoinStarts.h); if an order pulls them apart, what runs in between makes two of them.
     Requires: futures. Ensures: the order of all other operations is kept.
   }];
   let options = [Option<"text", "rules", "std::string", "\"\"", "a text of choices, of which bucket and bucket_bytes count">];
@@ -162,9 +164,9 @@ def BucketCollectives : Pass<"dt-bucket-collectives", "mlir::ModuleOp"> {
 def CopyConflictingResults : Pass<"dt-copy-conflicting-results", "mlir::ModuleOp"> {
   let summary = "Copies results that cannot be written straight into the tensor they are returned as.";
   let description = [{
-    A function's result lives in the tensor its role and name say. A value is computed there at once unless it is only a
-    part of a buffer, is returned twice, is another tensor's, or would overwrite old contents that are still read.
-    Ensures: every other result can.
+    A function's result lives in the tensor its role and name say. A value is computed directly there unless it is only
+    a part of a buffer, is returned twice, belongs to another tensor, or would overwrite old contents that are still
+    read. Ensures: every other result can be written there.
   }];
   let dependentDialects = ["mlir::dt::DTDialect"];
 }
@@ -172,10 +174,10 @@ def CopyConflictingResults : Pass<"dt-copy-conflicting-results", "mlir::ModuleOp
 def InsertTransfers : Pass<"dt-insert-transfers", "mlir::ModuleOp"> {
   let summary = "Sends what stages of a pipeline hand on, and receives it.";
   let description = [{
-    A pass that returns a port of kind `sent` or `sent_gradient` sends it as soon as it is there; one that takes what another
-    stage has sent waits for it where it is first read. To begin to receive, and to wait until what was sent is free again,
-    are functions of their own, so that a timetable says when. Collectives among stages, such as those of a tied embedding's
-    gradient, come behind what the function sends.
+    A pass that returns a port of kind `sent` or `sent_gradient` sends it as soon as it is there; one that takes what
+    another stage has sent waits for it where it is first read. Beginning to receive, and waiting until what was sent is
+    free again, are functions of their own, so that a timetable says when. Collectives among stages, such as those of a
+    tied embedding's gradient, come after what the function sends.
 
     Before:
     ```mlir
@@ -195,7 +197,7 @@ def InsertTransfers : Pass<"dt-insert-transfers", "mlir::ModuleOp"> {
     func.func @forward.1.sent(%y {sent "h.1"}) attributes {dt.duty = #dt.duty<transfer, ...>} {
       dt.await %y of #dt.port<sent "h.1"> : tensor<8xf32>
     ```
-    Passes of equal ports share these functions. Requires: what is returned is computed where it is to lie
+    Passes with equal ports share these functions. Requires: what is returned is computed where it has to be
     (dt-copy-conflicting-results).
   }];
   let dependentDialects = ["mlir::dt::DTDialect"];
@@ -205,9 +207,9 @@ def BuildTimetables : Pass<"dt-build-timetables", "mlir::ModuleOp"> {
   let summary = "Says which function of a stage runs when, and in which places of memory.";
   let description = [{
     `kind` names a generator (timing/timetables/generators.h) of the order in which each stage takes the micro-batches.
-    Each receive is begun one pass ahead; what has been sent is waited for when a third of its kind would be sent, or the
-    step ends. What belongs to a micro-batch under way (stash, sent, received) takes the lowest place that is free from the
-    entry that makes it to the last that needs it. The module gets `dt.timetables`:
+    Each receive is begun one pass ahead; a send is waited for when a third one of its kind would be sent, or when the
+    step ends. What belongs to a micro-batch under way (stash, sent, received) takes the lowest place that is free from
+    the entry that makes it to the last that needs it. The module gets `dt.timetables`:
     ```mlir
     #dt.timetable<"step", stage = 0, [<@micro.forward.0, micro_batch = 0>, <@micro_last.forward.0, micro_batch = 1, places = ...
     ```
@@ -221,15 +223,15 @@ def BuildTimetables : Pass<"dt-build-timetables", "mlir::ModuleOp"> {
 def OrderCommands : Pass<"dt-order-commands", "mlir::ModuleOp"> {
   let summary = "Moves operations as a choice says.";
   let description = [{
-    Each rule moves one class of operations to right before or behind another (docs/choices.md), from the order that the
-    passes before have given. Views go where they are read.
+    Each rule moves one class of operations to right before or after another (docs/choices.md), starting from the order
+    that the earlier passes have given. Views go where they are read.
 
     Before: `dt.all_reduce`, then `dt.launch @f`. After, with
     `rules = "[[order]]\nmove = 'update all_reduce h.*.w'\nafter = 'forward launch h.*.w'"`: in each layer the launch
     comes first.
     An order in which an operation comes before another that it needs is an error that names the two: it reads the
-    other's result, or overwrites what the other reads. So is one in which two stages start what they share in different orders.
-    Requires: all that other passes of the phase insert, and timetables.
+    other's result, or overwrites what the other reads. So is one in which two stages start what they share in different
+    orders. Requires: all that other passes of the phase insert, and timetables.
   }];
   let options = [Option<"text", "rules", "std::string", "\"\"", "a text of choices, of which the order counts">];
   let dependentDialects = ["mlir::dt::DTDialect"];
@@ -242,8 +244,8 @@ def PlanMemory : Pass<"dt-plan-memory", "mlir::ModuleOp"> {
     After: the same, in a function with
     `dt.offsets = {arguments = array<i64: 0>, results = array<i64: 128>, values = array<i64: 128>}`, in a module with
     `dt.arena = {bytes = 2097280, shared = 2097152}` (passes/schedule/memory/ArenaLayout.h).
-    Tensors that functions hand to each other live for the whole run; others share memory where their lives do not meet.
-    A larger arena than `limit` is an error that says what is alive at its peak.
+    Tensors that functions hand to each other live for the whole run; others share memory where their lifetimes do not
+    overlap. An arena larger than `limit` is an error that says what is alive at its peak.
     Requires: launches, library calls, views, collectives and waits, in their order.
   }];
   let options = [Option<"limit", "limit", "uint64_t", "0", "greatest size of the arena in bytes; 0: any">];
@@ -252,18 +254,18 @@ def PlanMemory : Pass<"dt-plan-memory", "mlir::ModuleOp"> {
 def VerifyWhen : Pass<"dt-verify-when", "mlir::ModuleOp"> {
   let summary = "Proves that no two tensors that are alive together share memory, and that timetables are in order.";
   let description = [{
-    Works out from the order of operations how long each tensor is needed, and holds that against the places that
-    dt-plan-memory wrote down.
+    Works out from the order of operations how long each tensor is needed, and compares that with the places that
+    dt-plan-memory recorded.
     M1: module, ports and operations say their places. M2: a port has one place in all functions. M3: places begin
-    within the arena, at multiples of what the target says. M4: no tensor lies over one that is still alive, unless its
-    operation writes each element over the one it reads for the last time. M5: what collectives read and write is visible to
-    the peers; what they read stays until the wait. M6: what a function returns lies where its port says. M7: what kernels
-    read begins at multiples of what the target's expect. M8: what belongs to a micro-batch under way lies within one place
-    of a space, and nothing lies across places. M9: the timetables of each stage are in order
-    (runtime/abi/timetable_check.h): every micro-batch has each pass in its turn, backward passes come in the order of the
-    micro-batches, and what an entry finds in a place was left there for its micro-batch. M10: what dt.offload makes, and
-    that alone, lies in the host's memory, which dt.fetch alone reads. `accumulation` micro-batches make
-    a step; 0: as many as the timetable names.
+    within the arena, at multiples of what the target says. M4: no tensor overlaps one that is still alive, unless its
+    operation writes each element over the one it reads for the last time. M5: what collectives read and write is
+    visible to the peers; what they read stays until the wait. M6: what a function returns is where its port says. M7:
+    what kernels read begins at the multiples that the target's kernels expect. M8: what belongs to a micro-batch under
+    way is within one place of a space, and nothing crosses places. M9: the timetables of each stage are in order
+    (runtime/abi/timetable_check.h): every micro-batch has each pass in its turn, backward passes come in the order of
+    the micro-batches, and what an entry finds in a place was left there for its micro-batch. M10: what dt.offload
+    makes, and only that, is in the host's memory, which only dt.fetch reads. `accumulation` micro-batches make a step;
+    0: as many as the timetable names.
   }];
   let options = [Option<"accumulation", "accumulation", "int64_t", "0", "micro-batches in a step; 0: any number">];
 }

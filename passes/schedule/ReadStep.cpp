@@ -1,4 +1,4 @@
-// Reads a step out of a module: how its operations hang together, and what they are for.
+// Reads a step out of a module: how its operations depend on each other, and what they are for.
 #include "passes/schedule/ReadStep.h"
 #include "passes/lower/Targets.h"
 
@@ -58,7 +58,7 @@ public:
     return entry->second;
   }
 
-  /// Once all are known.
+  /// Call once all ports are known.
   void finish() {
     DenseSet<StringAttr> copied;
     for (PortAttr port : read.ports)
@@ -85,7 +85,7 @@ public:
 
 private:
   ReadRole &read;
-  DenseSet<StringAttr> withoutDecay; ///< parameters, of which an optimizer has another formula
+  DenseSet<StringAttr> withoutDecay; ///< parameters, for which an optimizer has another formula
   DenseMap<PortIdentity, int> indices;
 };
 
@@ -103,7 +103,7 @@ public:
       flat.arguments.push_back(ports.indexOf(argumentPort(func, argument.getArgNumber()), argument.getType()));
       addValue(argument, -1);
     }
-    size_t most = func.front().getOperations().size(); // of which there may be many thousands
+    size_t most = func.front().getOperations().size(); // there may be many thousands
     flat.commands.reserve(most);
     numbers.reserve(most);
     for (Operation &op : func.front().without_terminator())
@@ -124,7 +124,7 @@ public:
     }
   }
 
-  /// What overwrites a value comes behind all that read it.
+  /// Puts what overwrites a value after all that read it.
   void orderOverwriting(const FlatRole &role) {
     for (auto [number, command] : llvm::enumerate(flat.commands))
       for (const FlatResult &result : command.results)
@@ -148,7 +148,7 @@ private:
     flat.definedBy.push_back(definedBy);
   }
 
-  /// Only asked of what may be taken over: layouts of views take time.
+  /// Only asked for memory that may be taken over: layouts of views take time.
   bool isWhole(Value value) {
     return read.layouts->rootOf(value) == value || read.layouts->placeOf(value).isWhole();
   }
@@ -190,7 +190,7 @@ private:
         command.users.push_back(user->hasTrait<OpTrait::IsTerminator>() ? FlatCommand::theEnd : numbers.lookup(user));
   }
 
-  /// Who writes into the memory of a value, or of what it is made in place of.
+  /// The commands that write into the memory of a value, or of what it is made in place of.
   SmallVector<int> writersOf(int value) const {
     SmallVector<int> all;
     for (bool goesOn = true; goesOn && !flat.isArgument(value);) {

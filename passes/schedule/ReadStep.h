@@ -23,11 +23,11 @@ struct ReadRole {
 };
 
 /// One stage of a module in Form 5, whose operations are launches, library calls, views, collectives, transfers and
-/// waits: how they hang together, which is all that laying them out takes.
+/// waits: how they depend on each other, which is all that laying them out takes.
 ReadRole readRole(mlir::ModuleOp module, Kernels &kernels, int64_t stage = 0);
 
-/// Adds what an order and its costs take: names, marks, work, what is moved and which stages meet. Emits an error on an
-/// operation whose work nobody knows.
+/// Adds what orders and costs need: names, marks, work, what is moved and which stages meet. Emits an error on an
+/// operation whose work is unknown.
 mlir::LogicalResult describeCommands(ReadRole &read, Kernels &kernels);
 
 /// What a collective moves, and among whom.

@@ -14,7 +14,7 @@ public:
   int positionOf(mlir::Operation *op) const { return positions.lookup(op); }
   /// Position of the last read, or -1.
   int lastRead(mlir::Value root) const;
-  /// Position of what first writes a part of a value that is put together; -1 where one operation makes all of it.
+  /// Position of what first writes a part of a value that is assembled; -1 where one operation makes all of it.
   int firstPart(mlir::Value root) const;
 
 private:

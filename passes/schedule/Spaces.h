@@ -1,7 +1,7 @@
-// The spaces of a rank's arena: what a tensor's address begins with.
+// The spaces of a rank's arena: the first part of a tensor's address.
 //
 // Most memory is private or registered with the transport. What belongs to a micro-batch under way in a pipeline has
-// several places of its kind, one behind the other; an entry of a timetable says in which it works.
+// several places of its kind, one after the other; an entry of a timetable says in which place it works.
 #pragma once
 
 #include "dialect/IR/Attributes.h"
@@ -19,19 +19,19 @@ enum Space : uint32_t {
   receivedSpace,
   sentGradientSpace,
   receivedGradientSpace,
-  hostSpace, ///< beside the arena: what waits for its backward pass
+  hostSpace, ///< outside the arena: what waits for its backward pass
   numSpaces
 };
 
-/// A part of what a rank needs, in which temporaries of its lists have places.
+/// A part of a rank's memory, in which temporaries of its lists have places.
 enum class Part : uint8_t { Private, Shared, Host };
 
-/// As manifest and `dtc inspect` name them.
+/// The names in the manifest and in `dtc inspect`.
 inline constexpr std::array<llvm::StringLiteral, numSpaces> spaceNames = {
     "private",        "registered",         "stash", "stash of collectives", "sent", "received",
     "sent gradients", "received gradients", "host"};
 
-/// Under which the bytes in them count that belong to no tensor of the whole run.
+/// The categories for bytes in spaces that belong to no tensor of the whole run.
 inline constexpr llvm::StringLiteral activations = "activations and workspace", communication = "communication buffers",
                                      stash = "stash of micro-batches under way", receiveBuffers = "receive buffers",
                                      sendBuffers = "send buffers", offloaded = "offloaded to the host";
@@ -40,7 +40,7 @@ inline constexpr std::array<llvm::StringLiteral, numSpaces> spaceCategories = {
 
 inline bool isShared(Space space) { return space != privateSpace && space != stashSpace && space != hostSpace; }
 
-/// `shared`: what peers see of it.
+/// `shared`: the space of what peers see.
 inline Space spaceOf(mlir::dt::PortAttr port, bool shared) {
   using mlir::dt::PortKind;
   switch (port.getKind()) {

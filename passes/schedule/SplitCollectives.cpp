@@ -20,7 +20,7 @@ bool isReturned(Value value) {
   return llvm::any_of(value.getUsers(), [](Operation *user) { return user->hasTrait<OpTrait::IsTerminator>(); });
 }
 
-/// What a value is in the end, if views show it.
+/// The value that a view finally shows.
 Value viewed(Value value) {
   while (Operation *producer = value.getDefiningOp()) {
     if (!dtc::isView(producer))
@@ -30,14 +30,13 @@ Value viewed(Value value) {
   return value;
 }
 
-/// Whether a value is only put together with others.
+/// Whether a value is only assembled with others.
 bool isAssembled(Value value) {
   return value.hasOneUse() && isa<ViewOpInterface>(*value.user_begin()) && value.user_begin()->getNumOperands() > 1;
 }
 
 /// Bytes that a collective reads, and that must stay until it has been waited for. State stays anyway, also behind the
-/// barrier of a gather that is made again; so does what is reduced in the place where it is returned, or put together
-/// with others.
+/// barrier of a repeated gather; so does what is reduced where it is returned, or where it is assembled with others.
 uint64_t sourceBytes(Operation *start) {
   Value source = viewed(start->getOperand(0));
   Value result = (*start->user_begin())->getResult(0);
@@ -48,7 +47,7 @@ uint64_t sourceBytes(Operation *start) {
 
 bool isStart(Operation &op) { return isa<CollectiveOpInterface>(op) && isa<FutureType>(op.getResult(0).getType()); }
 
-/// Whether an operation adds to one of its operands, in its place.
+/// Whether an operation adds to one of its operands in place.
 bool accumulatesInto(OpOperand &use) {
   auto library = dyn_cast<LibraryOpInterface>(use.getOwner());
   return library && llvm::any_of(llvm::seq(use.getOwner()->getNumResults()), [&](unsigned result) {
@@ -56,20 +55,20 @@ bool accumulatesInto(OpOperand &use) {
          });
 }
 
-/// Whether what a collective gives is a table to which rows are added later. If it were not under way before, its
+/// Whether the result of a collective is a table to which rows are added later. If it were not started before, its
 /// source would be there until then.
 bool isAddedToLater(Operation *start) {
   Value value = (*start->user_begin())->getResult(0);
   return !value.use_empty() && llvm::all_of(value.getUses(), accumulatesInto);
 }
 
-/// Whether something is added with it to a table.
+/// Whether its result is used to add something to a table.
 bool isForAddition(Operation *wait) {
   return llvm::any_of(wait->getUsers(),
                       [](Operation *user) { return llvm::any_of(user->getOpOperands(), accumulatesInto); });
 }
 
-/// Moves what reads a value alone to right behind it, through views: a gradient that is widened there need not stay
+/// Moves what reads only this value to right after it, through views: a gradient that is widened there need not stay
 /// narrow until all have arrived.
 void moveReadersBehind(Operation *op) {
   Operation *last = op;
@@ -85,8 +84,8 @@ void moveReadersBehind(Operation *op) {
   }
 }
 
-/// What is under way keeps its source. Before it would keep more than the largest collective needs by itself, the
-/// oldest are waited for.
+/// Collectives under way keep their sources. Before they would keep more than the largest collective needs by itself,
+/// the oldest are waited for.
 class UnderWay {
 public:
   explicit UnderWay(Block &block) : block(block) {
@@ -119,8 +118,8 @@ private:
     waits.push_back(*start->user_begin());
   }
 
-  /// Rows that are added to a table come behind all gradients. So these are waited for in the order in which they come,
-  /// as others have been: layers stay alike.
+  /// Rows that are added to a table come after all gradients. So gradients are waited for in the order in which they
+  /// come, as others have been: layers stay alike.
   void waitForOlder(Operation *rows) {
     for (; waits.front() != rows; waits.pop_front())
       if (finish(waits.front())) {
@@ -145,7 +144,7 @@ private:
   std::deque<Operation *> waits;        ///< of all that are under way and of some that were, oldest first
 };
 
-/// The order of a block's operations, kept while some of them move: asking the block would count anew after each.
+/// The order of a block's operations, kept while some of them move: the block itself would renumber after each move.
 class Order {
 public:
   explicit Order(Block &block) {
@@ -164,7 +163,7 @@ public:
     return first;
   }
 
-  /// Moves an operation to `user`, before all that were moved there; where that was moved itself, to where it went.
+  /// Moves an operation to `user`, before all that were moved there; if `user` was moved itself, to where it went.
   void moveTo(Operation *op, Operation *user) {
     Operation *place = places.try_emplace(user, user).first->second;
     Operation *&front = fronts.try_emplace(place, place).first->second;
@@ -179,10 +178,11 @@ public:
 private:
   DenseMap<Operation *, int64_t> positions;
   DenseMap<Operation *, Operation *> places; ///< to which an operation was moved
-  DenseMap<Operation *, Operation *> fronts; ///< of what was moved to an operation
+  DenseMap<Operation *, Operation *> fronts; ///< the first of what was moved to an operation
 };
 
-/// A view is no use of what it views: it goes to its own first reader, so that a wait need not come before it.
+/// A view does not count as a use of what it views: it goes to its own first reader, so that a wait need not come
+/// before it.
 void sinkViews(Block &block) {
   Order order(block);
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
@@ -191,10 +191,10 @@ void sinkViews(Block &block) {
         order.moveTo(&op, user);
 }
 
-/// Moves each collective of a computed value to right behind that: it waits for nothing else. Several that follow one
-/// operation keep their order.
+/// Moves each collective of a computed value to right after what computes it: it waits for nothing else. Several that
+/// follow one operation keep their order.
 void hoistToOperands(Block &block) {
-  DenseMap<Operation *, Operation *> lastBehind; ///< an operation, and what was moved behind it last
+  DenseMap<Operation *, Operation *> lastBehind; ///< an operation, and what was last moved behind it
   for (Operation &op : llvm::make_early_inc_range(block)) {
     if (!isa<CollectiveOpInterface>(op) || dtc::isOfState(op.getOperand(0)))
       continue;

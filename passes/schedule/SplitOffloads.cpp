@@ -20,7 +20,7 @@ bool isForward(Operation *op) {
   return !direction || direction.getValue() == Direction::Forward;
 }
 
-/// Whether it takes its time where it stands: else it may have been moved there, or goes where it is read.
+/// Whether an operation takes time where it is: others may have been moved there, or go where they are read.
 bool isWork(Operation *op) {
   return !dtc::isView(op) && !isa<HostCopyOpInterface>(op) && !op->hasTrait<OpTrait::ConstantLike>() &&
          !op->hasTrait<OpTrait::IsTerminator>() && llvm::none_of(op->getResults(), dtc::isOfState);
@@ -34,7 +34,7 @@ public:
       begins.insert({layer, op});
   }
 
-  /// Where the layer begins that comes so many behind another; null where there is none.
+  /// Where the layer begins that comes `count` layers after another; null if there is none.
   Operation *behind(LayerAttr layer, ptrdiff_t count) const {
     auto found = begins.find(layer);
     ptrdiff_t index = found - begins.begin() + count;
@@ -43,8 +43,8 @@ public:
     return begins.begin()[index].second;
   }
 
-  /// Of a copy's layer: as many layers behind it or more, after the copy. Parts of the batch take turns, so that one
-  /// may be layers ahead of what puts all of them together.
+  /// Where a layer begins after the copy, at least `count` layers after the copy's. Parts of the batch take turns, so
+  /// one may be layers ahead of what joins all of them.
   Operation *behindAndAfter(HostCopyOpInterface copy, ptrdiff_t count) const {
     Operation *begin = behind(marksOf(copy).layer, count);
     while (begin && begin->isBeforeInBlock(copy))
@@ -56,13 +56,13 @@ private:
   llvm::MapVector<LayerAttr, Operation *> begins;
 };
 
-/// A copy, and before what it starts and is waited for.
+/// A copy, and the operations before which it starts and is waited for.
 struct Copy {
   HostCopyOpInterface op;
   Operation *start, *wait;
 };
 
-/// Of a value: the first that reads it, if views are followed.
+/// The first operation that reads a value, with views followed.
 Operation *firstReader(Value value) {
   Operation *first = nullptr;
   for (Operation *user : value.getUsers()) {
@@ -73,7 +73,7 @@ Operation *firstReader(Value value) {
   return first;
 }
 
-/// But for `except`; null where there is none.
+/// The first user except `except`; null if there is none.
 Operation *firstUser(Value value, Operation *except = nullptr) {
   Operation *first = nullptr;
   for (Operation *user : value.getUsers())
@@ -82,7 +82,7 @@ Operation *firstUser(Value value, Operation *except = nullptr) {
   return first;
 }
 
-/// Where a copy to the host starts: where it stands, but it alone waits for no other ranks.
+/// Where a copy to the host starts: where it is, except that it must not wait for other ranks by itself.
 Operation *startOf(HostCopyOpInterface copy) {
   Value moved = copy->getOperand(0);
   Operation *reader = isa_and_nonnull<CollectiveOpInterface>(moved.getDefiningOp()) ? firstUser(moved, copy) : nullptr;
@@ -119,7 +119,7 @@ struct SplitOffloads : dtc::impl::SplitOffloadsBase<SplitOffloads> {
     split(back);
   }
 
-  /// Starts come before waits that stand at one place with them.
+  /// Starts come before waits at the same place.
   static void split(MutableArrayRef<Copy> copies) {
     SmallVector<Operation *> starts;
     for (Copy &copy : copies) {

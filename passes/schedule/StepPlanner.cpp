@@ -7,11 +7,11 @@
 
 namespace dtc {
 
-/// The visible part begins on a page, huge where there are huge pages.
+/// The visible part begins on a page, which is a huge page where there are such.
 constexpr uint64_t pageBytes = 2 << 20;
-/// Between two commands is room for others that move there.
+/// Room between two commands for others that move there.
 constexpr int roomInTime = 8;
-/// More changes than a part of all intervals are not followed one by one.
+/// If more than this fraction of all intervals change, the changes are not followed one by one.
 constexpr size_t shareFollowed = 64;
 
 Timeline::Timeline(size_t commands) {
@@ -28,10 +28,10 @@ void Timeline::renumber(const FlatOrder &order) {
   numbers.end = next;
 }
 
-/// Which places in the order keep their numbers: the most that are in the order of these already.
+/// Which places in the order keep their numbers: a largest set whose numbers ascend already.
 static std::vector<bool> findKept(const FlatOrder &order, const std::vector<int> &at) {
   constexpr size_t none = SIZE_MAX;
-  std::vector<size_t> ends, before(order.size(), none); // of the chains of each length the one that ends lowest
+  std::vector<size_t> ends, before(order.size(), none); // for each length, the chain that ends lowest
   for (size_t i = 0; i < order.size(); ++i) {
     auto end = std::partition_point(ends.begin(), ends.end(),
                                     [&](size_t other) { return at[order[other]] < at[order[i]]; });
@@ -83,7 +83,7 @@ StepPlanner::StepPlanner(const FlatRole &role) : role(role), homes(role), portOf
   });
 }
 
-/// Follows what has changed, or places all anew where much has.
+/// Follows what has changed, or places everything again if much has.
 void StepPlanner::PlannedPart::update(const FunctionHomes &homes, Part part, bool isNew, uint64_t unit) {
   auto wanted = [&](size_t value) {
     const Temporary &temporary = homes.temporaries[value];
@@ -114,8 +114,8 @@ void StepPlanner::placeTemporaries(Part which, uint64_t begin, uint64_t &end) {
   }
 }
 
-/// Those of a kind side by side: first what belongs to parameters that decay, and of these and the others first to
-/// those with copies, so that one launch can update many (JoinedLaunches.h).
+/// Ports of one kind are next to each other: first those of parameters that decay, and within each group first those
+/// with copies, so that one launch can update many (JoinedLaunches.h).
 uint64_t StepPlanner::placePorts(bool shared, uint64_t begin) {
   for (int port : portsInOrder)
     if (homes.ownerOf(port) == port && homes.isShared(port) == shared) {
@@ -125,7 +125,7 @@ uint64_t StepPlanner::placePorts(bool shared, uint64_t begin) {
   return begin;
 }
 
-/// What belongs to a micro-batch under way, as many times as there are such.
+/// Places what belongs to micro-batches under way, as many times as there are such.
 uint64_t StepPlanner::placeSpaces(bool shared, uint64_t begin) {
   for (uint32_t number = stashSpace; number < hostSpace; ++number) {
     if (dtc::isShared(static_cast<Space>(number)) != shared)

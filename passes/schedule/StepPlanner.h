@@ -1,11 +1,12 @@
-// Where everything that a role's functions touch lies in the arena, for any order of their commands.
+// Where everything that a role's functions touch is in the arena, for any order of their commands.
 //
 // One arena serves all command lists. Its first part is private to the rank, its second part is visible to the peers on
 // the same host and holds the operands and results of collectives. Each part begins with the ports that live for the
-// whole run, parameters, gradients and each slot side by side in one order; temporaries of the lists follow, and share
-// memory where their lives do not meet; then what belongs to micro-batches under way, so many times as there are such.
+// whole run, parameters, gradients and each slot next to each other in one order; temporaries of the lists follow, and
+// share memory where their lifetimes do not overlap; then what belongs to micro-batches under way, as many times as
+// there are such.
 //
-// It is asked again and again. Of an order that differs little from the one before it follows what has changed
+// It is asked again and again. For an order that differs little from the one before, it follows only what has changed
 // (StoragePlan.h): commands keep their numbers in time, and what moves gets one between its new neighbours'.
 #pragma once
 
@@ -20,7 +21,8 @@ namespace dtc {
 class Timeline {
 public:
   explicit Timeline(size_t commands);
-  /// Numbers for a new order: most commands keep theirs. False where there was no room left: all have new ones.
+  /// Numbers for a new order: most commands keep theirs. Returns false if there was no room left: then all have new
+  /// ones.
   bool reorder(const FlatOrder &order);
   const Positions &positions() const { return numbers; }
 
@@ -31,16 +33,16 @@ private:
 
 class StepPlanner {
 public:
-  /// `role` outlives this.
+  /// `role` must outlive this object.
   explicit StepPlanner(const FlatRole &role);
 
-  /// Lays all out for these orders of the functions' commands, which must be valid (findOrderProblem).
+  /// Lays everything out for these orders of the functions' commands, which must be valid (findOrderProblem).
   void plan(const std::vector<FlatOrder> &orders);
 
   /// The arena for the orders that were planned last.
   const ArenaExtent &arena() const { return extent; }
   std::vector<std::pair<std::string, uint64_t>> memoryUse() const;
-  /// From the arena's begin.
+  /// From the arena's beginning.
   uint64_t offsetOfPort(int port) const { return portOffsets[homes.ownerOf(port)]; }
   uint64_t offsetOf(size_t function, int value) const;
   const FunctionHomes &homesOf(size_t function) const { return homes.of(function); }

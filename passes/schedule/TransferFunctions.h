@@ -1,4 +1,4 @@
-// Which functions begin to receive what a pass reads, and wait for what it sends: they are known by their ports.
+// Which functions begin to receive what a pass reads, and wait for what it sends: they are found by their ports.
 #pragma once
 
 #include "dialect/IR/Names.h"
@@ -18,7 +18,7 @@ inline llvm::SmallVector<unsigned> sentBy(mlir::func::FuncOp function) {
   return indices;
 }
 
-/// The arguments that a pass waits for. What the forward pass has received lies there for the backward pass, too.
+/// The arguments that a pass waits for. What the forward pass has received is still there for the backward pass.
 inline llvm::SmallVector<unsigned> receivedFor(mlir::func::FuncOp function) {
   using namespace mlir::dt;
   llvm::SmallVector<unsigned> indices;
@@ -48,7 +48,7 @@ public:
     known[{mlir::dt::dutyOf(function).getStage(), keyOf(ports)}] = function;
   }
 
-  /// Null where there is none.
+  /// Null if there is none.
   mlir::func::FuncOp receiveOf(mlir::func::FuncOp function) const {
     Ports ports;
     for (unsigned index : receivedFor(function))

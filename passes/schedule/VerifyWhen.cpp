@@ -1,6 +1,6 @@
-// dt-verify-when: the proof that no two tensors alive together share memory. Nothing here is the planner's: lifetimes
-// are worked out again from the operations, and held against the offsets that the module says; timetables are held
-// against the rules of programs.
+// dt-verify-when: the proof that no two tensors alive together share memory. Nothing here uses the planner: lifetimes
+// are worked out again from the operations, and compared with the offsets in the module; timetables are checked by the
+// rules of programs.
 #include "passes/analysis/GatheredState.h"
 #include "passes/lower/Targets.h"
 #include "passes/lower/kernels/Kernels.h"
@@ -22,7 +22,7 @@ using namespace mlir::dt;
 
 namespace {
 
-/// A tensor's memory, and how long it must hold what it holds: up to and with the operation at `last`.
+/// A tensor's memory, and how long it must keep its contents: up to and including the operation at `last`.
 struct Life {
   Value root; ///< null for a tensor that the function does not mention
   PortAttr port;
@@ -30,10 +30,10 @@ struct Life {
   int first, last;
 };
 
-/// Until where a tensor must stay for those that read it.
+/// How long a tensor must stay for those that read it.
 struct Readers {
-  Operation *last = nullptr;            ///< who needs it longest
-  int until = -1, untilBeforeLast = -1; ///< for that one, and for all others
+  Operation *last = nullptr;            ///< the reader that needs it longest
+  int until = -1, untilBeforeLast = -1; ///< for that reader, and for all others
   void add(Operation *reader, int needed) {
     if (reader == last) {
       until = std::max(until, needed);
@@ -79,7 +79,7 @@ public:
 private:
   Value rootOf(Value value) { return layouts.rootOf(value); }
 
-  /// Who reads a value, and who first writes a part of it.
+  /// Finds who reads each value, and who first writes a part of it.
   void findReads() {
     reads.reserve(end);
     for (Operation &op : function.front()) {
@@ -98,8 +98,8 @@ private:
     }
   }
 
-  /// Tensors that functions hand on live from the begin: until they are read last where the function writes them anew,
-  /// else to the end.
+  /// Tensors that functions hand on live from the beginning: until their last read if the function writes a new value,
+  /// otherwise to the end.
   SmallVector<Life> namedLives() {
     DenseMap<PortIdentity, BlockArgument> arguments;
     for (BlockArgument argument : function.getArguments())
@@ -131,7 +131,7 @@ private:
     return {result, {}, begin, begin + bytesOf(result.getType()), first, std::max(first, lastReadOf(result))};
   }
 
-  /// Takes a tensor among those that are alive. Lives come in the order of their begins.
+  /// Adds a tensor to those that are alive. Lives come in the order in which they begin.
   LogicalResult enter(const Life &life) {
     bool isOfHost = arena.isOfHost(life.begin);
     if (life.begin % arena.alignment() != 0 || life.end > arena.bytes() + (isOfHost ? arena.hostBytes() : 0))
@@ -162,8 +162,8 @@ private:
     return success();
   }
 
-  /// In memory of several places a tensor is within the first of them, and nothing else lies there: then the same
-  /// tensor of another micro-batch is within another place.
+  /// In memory of several places a tensor is within the first place, with nothing else there: then the same tensor of
+  /// another micro-batch is within another place.
   LogicalResult checkPlaces(const Life &life, const dtc::PlacedSpace &space) {
     bool isWithin = life.begin >= space.base && life.end <= space.base + space.stride;
     bool isBeside = life.end <= space.base || life.begin >= space.end();
@@ -175,7 +175,7 @@ private:
   }
 
   /// Whether the operation that makes `fresh` writes it, element by element, over what it reads of `old` for the last
-  /// time. Arguments that are one tensor's memory under two names hold the same.
+  /// time. Arguments that are one tensor's memory under two names have the same contents.
   bool isOverwritten(const Life &old, const Life &fresh) {
     auto result = dyn_cast_or_null<OpResult>(fresh.root);
     if (!result || !old.root)
@@ -193,7 +193,7 @@ private:
     return llvm::any_of(op->getOperands(), [&](Value operand) { return rootOf(operand) == old.root; });
   }
 
-  /// What a collective reads and writes is visible to the peers.
+  /// Checks that what a collective reads and writes is visible to the peers.
   LogicalResult checkShared(Operation *op) {
     SmallVector<Value> moved;
     if (isa<CollectiveOpInterface, SendOp, RecvOp>(op)) {
@@ -208,7 +208,7 @@ private:
     return success();
   }
 
-  /// Copies there alone write the host's memory, and copies back alone read it.
+  /// Checks that only copies to the host write its memory, and only copies back read it.
   LogicalResult checkHost(Operation *op) {
     if (dtc::isView(op) || op->hasTrait<Waits>())
       return success();
@@ -242,7 +242,7 @@ private:
     return success();
   }
 
-  /// What is returned lies where its port says.
+  /// Checks that what is returned is where its port says.
   LogicalResult checkResults() {
     for (OpOperand &result : function.front().getTerminator()->getOpOperands()) {
       unsigned i = result.getOperandNumber();
@@ -272,13 +272,13 @@ private:
   dtc::ArenaLayout &arena;
   dtc::Kernels &kernels;
   dtc::Layouts &layouts;
-  const dtc::FunctionOffsets places; ///< as the arena has read them
+  const dtc::FunctionOffsets places; ///< as read by the arena
   const uint64_t kernelAlignment;
   int end = 0; ///< the number of operations
   DenseMap<Operation *, int> positions;
   DenseMap<Value, Readers> reads;
-  DenseMap<Value, int> firstParts; ///< of what is put together: where its first part is written
-  std::map<uint64_t, Life> alive;  ///< by begin; those that are dead leave when something takes their place
+  DenseMap<Value, int> firstParts; ///< for assembled values: where the first part is written
+  std::map<uint64_t, Life> alive;  ///< by where they begin; dead ones leave when something takes their place
 };
 
 struct VerifyWhen : dtc::impl::VerifyWhenBase<VerifyWhen> {

@@ -1,4 +1,4 @@
-// Decides which readers of a gathered parameter share a gather, and which have it made again; see Passes.td.
+// Decides which readers of a gathered parameter share a gather, and which gather it again; see Passes.td.
 #include "passes/keep/Passes.h"
 
 #include "dialect/IR/Marks.h"
@@ -29,13 +29,13 @@ struct Reader {
   const GatheredState *gather;
 };
 
-/// Gathers that make the same of one stored tensor, and who reads them, each operation once, in their order.
+/// Gathers that make the same from one stored tensor, and who reads them, each operation once, in their order.
 struct EqualGathers {
   SmallVector<const GatheredState *> gathers;
   SmallVector<Reader> readers;
 };
 
-/// Who reads a value in the end: views, and what kernels compute where they read it, are followed.
+/// Collects the final readers of a value: views, and what kernels compute where they read it, are followed.
 void collectReaders(Value value, StoredValues &stored, llvm::SmallSetVector<Operation *, 4> &readers,
                     DenseSet<Value> &seen) {
   if (!seen.insert(value).second)
@@ -47,12 +47,12 @@ void collectReaders(Value value, StoredValues &stored, llvm::SmallSetVector<Oper
       readers.insert(user);
 }
 
-/// Leads readers to a gather that was made again, with copies of what lies between: views, and what they compute.
+/// Redirects readers to a repeated gather, with copies of what is in between: views, and what the readers compute.
 class Chains {
 public:
   void replace(Value gathered, Value by) { copies.map(gathered, by); }
 
-  /// `reader` reads copies where it read what is replaced.
+  /// Makes `reader` read copies instead of what is replaced.
   void copyFor(Operation *reader, StoredValues &stored) {
     OpBuilder builder(reader);
     for (OpOperand &operand : reader->getOpOperands())
@@ -112,7 +112,7 @@ public:
     takeTurns();
   }
 
-  /// Readers share a gather as the plan says; else those that follow one another by no more than `ahead` turns.
+  /// Readers share a gather as the plan says; otherwise those that follow one another within `ahead` turns.
   void share(const GatherPlan &plan, uint64_t ahead) {
     constexpr uint64_t beyondAll = uint64_t(1) << 62;
     for (EqualGathers &gathers : classes) {
@@ -133,7 +133,7 @@ private:
   std::vector<EqualGathers> classes;
   StoredValues stored;
   DenseMap<Operation *, size_t> positions;
-  DenseMap<Operation *, unsigned> levels; ///< how many operations outside kernels must run before, one after the other
+  DenseMap<Operation *, unsigned> levels; ///< how many operations outside kernels must run before it, in sequence
   DenseMap<Operation *, uint64_t> turns;  ///< of readers
 };
 
@@ -156,7 +156,8 @@ void Gathers::addTo(EqualGathers &gathers, const GatheredState &gather) {
     gathers.readers.push_back({reader, &gather});
 }
 
-/// Each has its own, but for neighbours that will be one kernel: what runs between the same operations outside kernels.
+/// Each reader has its own turn, except neighbours that will be one kernel: those that run between the same operations
+/// outside kernels.
 void Gathers::takeTurns() {
   llvm::SetVector<Operation *> all;
   for (EqualGathers &gathers : classes) {
@@ -193,13 +194,13 @@ void Gathers::divide(EqualGathers &gathers, uint64_t ahead) {
       gatherAgain(gathers, near, stored);
     left = left.drop_front(near.size());
   }
-  // The others have copies by now.
+  // The others read copies by now.
   Value first = gathers.gathers.front()->value();
   for (const GatheredState *gather : llvm::drop_begin(gathers.gathers))
     gather->value().replaceAllUsesWith(first);
 }
 
-/// Lets readers read a gather of their own, right before the first of them. It says why that one needs it.
+/// Gives readers a gather of their own, right before the first of them. Its reason says why that one needs it.
 void Gathers::gatherAgain(const EqualGathers &gathers, ArrayRef<Reader> readers, StoredValues &stored) {
   Operation *first = readers.front().op;
   OpBuilder builder(first);

@@ -38,7 +38,7 @@ struct Cut : dtc::impl::CutBase<Cut> {
   }
 
 private:
-  /// In the order of the table: the passes tell where parameters are, which the update asks.
+  /// Sets duties in the order of the table: the passes determine where parameters are, which the update needs to know.
   SmallVector<func::FuncOp> tellDuties() {
     SmallVector<func::FuncOp> functions;
     for (const StepFunction &known : stepFunctions)
@@ -96,7 +96,7 @@ private:
     return parts.build();
   }
 
-  /// Most stages do for the first micro-batch in their forward pass what they do for all others.
+  /// The forward pass of most stages does the same for the first micro-batch as for all others.
   void mergeEqual() {
     SmallVector<func::FuncOp> kept;
     for (auto function : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {

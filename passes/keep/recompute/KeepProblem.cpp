@@ -9,7 +9,7 @@ namespace dtc {
 
 namespace {
 
-/// Seconds as capacities: all of them together are 2^50, so sums are exact and stay far below what is unbounded.
+/// Turns seconds into capacities: all of them together are 2^50, so sums are exact and stay far below unbounded ones.
 class Scale {
 public:
   explicit Scale(double sum) : factor(sum > 0 ? std::ldexp(1, 50) / sum : 0) {}
@@ -19,7 +19,7 @@ private:
   double factor;
 };
 
-/// The line through two sets says at which price they cost the same; a set that costs less there lies between them.
+/// The line through two sets gives the price at which they cost the same; a set that costs less there is between them.
 class Sweep {
 public:
   explicit Sweep(const KeepProblem &problem) : problem(problem) {}
@@ -90,7 +90,7 @@ std::vector<KeptSet> keptSets(const KeepProblem &problem) {
   }
   if (bytes == 0 || seconds == 0)
     return {keepAtPrice(problem, 1)};
-  // All bytes for next to nothing, and one for which everything is made again.
+  // A price at which all bytes cost next to nothing, and one at which everything is recomputed.
   constexpr double nothing = 1e-6;
   KeptSet most = keepAtPrice(problem, nothing * seconds / bytes), least = keepAtPrice(problem, 2 * seconds / fewest);
   Sweep sweep(problem);

@@ -1,4 +1,4 @@
-// Follows the rules of a plan to the values that stay.
+// Finds the values that stay by the rules of a plan.
 #include "passes/keep/recompute/KeptValues.h"
 #include "passes/keep/StageHomes.h"
 
@@ -14,7 +14,7 @@ namespace dtc {
 
 using Kind = abi::Recompute::Kind;
 
-/// Whether an operation multiplies with weights or asks other ranks.
+/// Whether an operation multiplies with weights or communicates with other ranks.
 static bool isDear(Operation *op) {
   return isa<CollectiveOpInterface>(op) || llvm::any_of(op->getOperands(), isOfState);
 }
@@ -77,7 +77,7 @@ void KeptValues::forEachStored(Value value, function_ref<void(Value, Operation *
     visit(value, op);
 }
 
-/// What the forward pass hands from one group to another, or to what is in no layer, is what a group begins with.
+/// Keeps what the forward pass hands from one group to another, or to what is in no layer: groups begin with that.
 void KeptValues::keepForOthers(Operation *reader) {
   std::optional<size_t> own = plan.groupOf(reader);
   for (Value operand : reader->getOperands())
@@ -90,7 +90,7 @@ void KeptValues::keepForOthers(Operation *reader) {
 void KeptValues::keepByRule(Operation *op) {
   const abi::Recompute &how = plan.howOf(marksOf(op).layer);
   if (how.kind == Kind::Named && llvm::is_contained(how.kept, names.nameOf(op)))
-    for (Value result : op->getResults()) // of what is not stored, what it is made of
+    for (Value result : op->getResults()) // if it is not stored, what it is made from
       forEachStored(result, [&](Value value, Operation *) { kept.insert(value); });
   bool isCheap = isPassing(op) || isKernelOp(op) || llvm::any_of(op->getResults(), isOfState);
   if (!isCheap && ((how.kind == Kind::Selective && isDear(op)) || (how.kind == Kind::Regather && !isGather(op))))

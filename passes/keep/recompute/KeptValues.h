@@ -1,4 +1,4 @@
-// What of a forward pass stays for the backward pass, as a plan says it of each layer.
+// What stays of a forward pass for the backward pass, as a plan says for each layer.
 #pragma once
 
 #include "passes/keep/recompute/RecomputePlan.h"
@@ -8,7 +8,7 @@
 
 namespace dtc {
 
-/// What the forward pass stores, as it would be if nothing were computed again, and what of that stays.
+/// What the forward pass would store if nothing were recomputed, and which of these values stay.
 class KeptValues {
 public:
   KeptValues(mlir::Block &block, const RecomputePlan &plan);
@@ -16,10 +16,10 @@ public:
   /// Emits an error on the first name of the plan that no value of the layer has.
   mlir::LogicalResult check(mlir::Block &block) const;
 
-  /// Whether an operation's result is not stored: it shows another tensor, or is computed where it is read.
+  /// Whether an operation's result is not stored: it is a view of another tensor, or is computed where it is read.
   bool isPassing(mlir::Operation *op) const { return passing.contains(op); }
 
-  /// Whether the backward pass must not read a value: it is stored and does not stay, or is made of such.
+  /// Whether the backward pass must not read a value: it is stored and does not stay, or is made from such values.
   bool isLost(mlir::Value value);
 
 private:
@@ -31,7 +31,7 @@ private:
   ValueNames names;
   llvm::DenseSet<mlir::Operation *> passing;
   llvm::DenseSet<mlir::Value> kept;
-  llvm::DenseMap<mlir::Operation *, bool> lost; ///< of what is passing
+  llvm::DenseMap<mlir::Operation *, bool> lost; ///< for passing operations
 };
 
 } // namespace dtc

@@ -1,4 +1,4 @@
-// Has what layers keep wait in the host's memory; see Passes.td.
+// Moves what layers keep to the host's memory meanwhile; see Passes.td.
 #include "passes/keep/Passes.h"
 #include "passes/keep/StageHomes.h"
 #include "passes/keep/recompute/RecomputePlan.h"
@@ -23,11 +23,11 @@ using Kind = dtc::abi::Recompute::Kind;
 
 namespace {
 
-/// What is smaller than such a part of the largest that its layer keeps is not worth a copy: statistics of rows, as a
-/// norm's or attention's.
+/// A value smaller than this fraction of the largest one that its layer keeps is not worth a copy: statistics of rows,
+/// such as a norm's or attention's.
 constexpr uint64_t leastPart = 16;
 
-/// What the forward pass stores and the backward pass reads, of layers that are offloaded.
+/// What the forward pass stores and the backward pass reads in layers that are offloaded.
 class Offloaded {
 public:
   Offloaded(Block &block, const RecomputePlan &plan) : plan(plan) {
@@ -51,7 +51,7 @@ public:
   /// In the order in which they are made.
   ArrayRef<Value> values() const { return found; }
 
-  /// Whether an operation's result is not stored: it shows another tensor, or is computed where it is read.
+  /// Whether an operation's result is not stored: it is a view of another tensor, or is computed where it is read.
   bool isPassing(Operation *op) const { return op && passing.contains(op); }
 
 private:
@@ -85,17 +85,17 @@ private:
 
   const RecomputePlan &plan;
   DenseSet<Operation *> passing;
-  DenseSet<LayerAttr> layers; ///< that were met
+  DenseSet<LayerAttr> layers; ///< met before
   SmallVector<Value> found;
   DenseMap<LayerAttr, uint64_t> largest; ///< bytes
 };
 
-/// Leads the backward pass to what comes back.
+/// Redirects the backward pass to what comes back.
 class Fetches {
 public:
   explicit Fetches(const Offloaded &offloaded) : offloaded(offloaded) {}
 
-  /// Right behind what makes a value.
+  /// Right after what makes a value.
   void offload(Value value) {
     OpBuilder builder(value.getContext());
     builder.setInsertionPointAfterValue(value);
@@ -104,7 +104,7 @@ public:
     outOf[value] = out.getResult();
   }
 
-  /// Before the first reader of each; those behind it share it.
+  /// Fetches before the first reader of each value; later readers share it.
   void serve(Operation *reader) {
     for (OpOperand &operand : reader->getOpOperands())
       if (isMadeOfFetched(operand.get()))
@@ -151,9 +151,9 @@ private:
   }
 
   const Offloaded &offloaded;
-  DenseMap<Value, Value> outOf;     ///< of what leaves: in the host's memory
-  DenseMap<Value, Value> copies;    ///< of what leaves and of what is made of it: what is read instead
-  DenseMap<Operation *, bool> made; ///< of what is passing: whether it is made of what leaves
+  DenseMap<Value, Value> outOf;     ///< by value that leaves: its copy in the host's memory
+  DenseMap<Value, Value> copies;    ///< by value that leaves or is made from one: what is read instead
+  DenseMap<Operation *, bool> made; ///< for passing operations: whether they are made from what leaves
 };
 
 struct OffloadLayers : dtc::impl::OffloadLayersBase<OffloadLayers> {

@@ -1,4 +1,4 @@
-// Computes cheap values again for late readers instead of keeping them; see Passes.td.
+// Recomputes cheap values for late readers instead of keeping them; see Passes.td.
 #include "passes/keep/Passes.h"
 #include "passes/keep/recompute/RecomputePlan.h"
 
@@ -31,7 +31,7 @@ bool isBackward(Operation *op) {
 
 int64_t elements(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
 
-/// Positions of operations, and who reads a value in the end: elementwise operations are followed to their readers.
+/// Positions of operations, and the final readers of values: elementwise operations are followed to their readers.
 class Lifetimes {
 public:
   explicit Lifetimes(func::FuncOp function) {
@@ -47,7 +47,7 @@ public:
   }
 
   unsigned positionOf(Operation *op) const { return known.lookup(op).position; }
-  /// isKernelOp, asked once.
+  /// isKernelOp, computed once.
   bool runsInKernel(Operation *op) const { return known.lookup(op).runsInKernel; }
 
   /// Whether the backward pass stores something it made from `value`, not counting what `without` feeds. Looks only
@@ -82,7 +82,7 @@ private:
     bool runsInKernel = false;
   };
 
-  /// The last of those that read what a reader of `value` passes on of it; 0 where it passes nothing on.
+  /// The last of those that read what a reader of `value` passes on; 0 where it passes nothing on.
   static unsigned furthestThrough(const Known &own, Operation *user, Value value) {
     return own.runsInKernel && elements(user->getResult(0)) >= elements(value) ? own.furthest : 0;
   }
@@ -100,7 +100,7 @@ private:
   DenseMap<Operation *, Known> known;
 };
 
-/// Makes a value once more, right before a late reader of it.
+/// Recomputes a value right before a late reader.
 class LateRemaking {
 public:
   LateRemaking(Operation *reader, Operation *op, Lifetimes &lifetimes, StoredValues &stored)
@@ -142,7 +142,7 @@ private:
 
   OpBuilder builder;
   DirectionAttr direction; ///< of the reader, which waits for it
-  LayerAttr layer;         ///< likewise, for what has none of its own
+  LayerAttr layer;         ///< likewise, for operations that have none of their own
   unsigned position;
   Operation *original;
   Lifetimes &lifetimes;
@@ -164,13 +164,13 @@ struct RecomputeCheap : dtc::impl::RecomputeCheapBase<RecomputeCheap> {
         recomputeForLateReaders(&op, lifetimes, stored);
   }
 
-  /// Whether nothing says more exactly what stays.
+  /// Whether no rule says more exactly what stays.
   static bool isLeftToThis(const dtc::abi::Recompute &how) {
     using Kind = dtc::abi::Recompute::Kind;
     return how.kind != Kind::None && how.kind != Kind::Named;
   }
 
-  /// State is kept whoever reads it: a weight that was converted to 16 bits is converted again.
+  /// State is kept, whoever reads it: a weight that was converted to 16 bits is converted again.
   static bool isState(Value value) {
     auto argument = dyn_cast<BlockArgument>(value);
     PortAttr port = argument ? portOf(argument) : PortAttr();

@@ -1,4 +1,4 @@
-// Computes again what a layer's backward pass reads of its forward pass; see Passes.td.
+// Recomputes what a layer's backward pass reads from its forward pass; see Passes.td.
 #include "passes/keep/Passes.h"
 #include "passes/keep/StageHomes.h"
 #include "passes/keep/recompute/KeptValues.h"
@@ -23,12 +23,12 @@ using dtc::RecomputePlan;
 
 namespace {
 
-/// Leads the backward pass of groups to copies of what they lack.
+/// Redirects the backward pass of groups to copies of what they lack.
 class GroupRemaking {
 public:
   GroupRemaking(KeptValues &values, const RecomputePlan &plan) : values(values), plan(plan) {}
 
-  /// Before the first reader of each; whatever is made for one reader serves those behind it.
+  /// Recomputes lost values before their first reader; whatever is made for one reader also serves later ones.
   void serve(Operation *reader) {
     for (OpOperand &operand : reader->getOpOperands())
       if (values.isLost(operand.get())) {
@@ -37,8 +37,8 @@ public:
       }
   }
 
-  /// A number of 16 bits that was rounded as it was stored is rounded still, where nothing stores it any more: else its
-  /// readers would have digits that they had not.
+  /// Still rounds 16-bit numbers that were rounded when they were stored, where nothing stores them any more: otherwise
+  /// their readers would see digits that they did not see before.
   void storeWhatWasRounded() {
     dtc::StoredValues stored;
     for (Operation *op : rounded)
@@ -51,7 +51,7 @@ public:
       }
   }
 
-  /// For storeWhatWasRounded: an operation of the forward pass, before anything is made again.
+  /// For storeWhatWasRounded: notes an operation of the forward pass, before anything is recomputed.
   void noteRounded(Operation *op) {
     if (!values.isPassing(op) && dtc::isKernelOp(op) && plan.groupOf(op) &&
         elementTypeOf(op->getResult(0).getType()).bytes == 2)
@@ -59,7 +59,7 @@ public:
   }
 
 private:
-  /// Of a value that is lost: of the operations that it is made by, the first that is computed again.
+  /// The group of a lost value: the group of the first recomputed operation among those that make it.
   size_t groupOf(Value value) {
     Operation *op = value.getDefiningOp();
     if (!values.isPassing(op))
@@ -91,7 +91,7 @@ private:
     return copies.lookup({group, value});
   }
 
-  /// The backward pass waits for it.
+  /// Records an operation for which the backward pass waits.
   static Operation *record(Operation *op, Marks marks) {
     DirectionAttr direction = DirectionAttr::get(op->getContext(), Direction::InputGradient);
     op->setAttr(directionAttr, marks.direction ? marks.direction : direction);

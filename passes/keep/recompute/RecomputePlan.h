@@ -1,5 +1,5 @@
-// Which layers of a function are treated in which way between their forward and their backward pass, as rules
-// (passes/choices/Recompute.h) say it of their classes.
+// How the layers of a function are treated between their forward and their backward pass, as rules
+// (passes/choices/Recompute.h) say for their classes.
 #pragma once
 
 #include "passes/choices/Recompute.h"
@@ -14,7 +14,7 @@
 namespace dtc {
 
 /// The stage of each of a model's `count` layers, in order: as the module's `dt.stage_layers` says, else as evenly as
-/// can be. Empty where what it says is of other stages or another number of layers.
+/// possible. Empty if the attribute is for other stages or another number of layers.
 llvm::SmallVector<int64_t> stagesOfLayers(mlir::ModuleOp module, int64_t count);
 
 /// A class's layers, and their stages.
@@ -25,19 +25,19 @@ llvm::MapVector<mlir::StringAttr, ClassLayers> layersOf(mlir::func::FuncOp funct
 
 class RecomputePlan {
 public:
-  /// `rules`: "h.*=5 full, 7 cheap", a pattern over classes of layers each. The last that fits counts; what none fits
-  /// is cheap. Emits an error for a rule that cannot be read.
+  /// `rules`: each has a pattern over classes of layers, such as "h.*=5 full, 7 cheap". The last that fits counts; what
+  /// none fits is cheap. Emits an error for a rule that cannot be read.
   static mlir::FailureOr<RecomputePlan> of(mlir::func::FuncOp function, llvm::ArrayRef<std::string> rules);
 
-  /// Of operations in no layer too, with a null layer: they are kept, or cheap.
+  /// Also for operations in no layer, with a null layer: they are kept, or cheap.
   const abi::Recompute &howOf(mlir::dt::LayerAttr layer) const;
-  /// The group that the operation's layer is computed again with; nothing where it is not.
+  /// The group with which the operation's layer is recomputed; nothing if it is not.
   std::optional<size_t> groupOf(mlir::Operation *op) const;
 
 private:
   void add(mlir::dt::LayerAttr layer, const abi::Recompute &how, int64_t place);
 
-  std::vector<abi::Recompute> groups; ///< layers that are computed again together, or one that is not
+  std::vector<abi::Recompute> groups; ///< layers that are recomputed together, or one that is not recomputed
   llvm::DenseMap<mlir::dt::LayerAttr, size_t> groupOfLayer;
   abi::Recompute outside;
 };

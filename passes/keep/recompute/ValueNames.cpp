@@ -17,7 +17,7 @@ static std::string nameWithin(LayerAttr layer, Operation *op) {
   std::string name = own.str();
   if (purpose != own)
     name += " " + purpose.str();
-  // A place elsewhere, as a line of a file, is another one in each layer.
+  // A place of another kind, such as a line of a file, differs in each layer.
   std::string place = placeOf(op->getLoc());
   StringRef within(place);
   if (within.consume_front(layer.fullName()) && within.consume_front("."))

@@ -1,4 +1,4 @@
-// Decides of which gradients the rows that are added late are gathered; see Passes.td.
+// Decides for which gradients the rows that are added late are gathered; see Passes.td.
 #include "passes/keep/Passes.h"
 
 #include "dialect/IR/Names.h"
@@ -38,7 +38,7 @@ struct GatherRows : dtc::impl::GatherRowsBase<GatherRows> {
       }
     std::vector<LateRows> late = findAll<LateRows>();
     std::vector<LookedUpRows> lookedUp = findAll<LookedUpRows>();
-    llvm::MapVector<StringAttr, dtc::SentBytes> sent; // of parameters that no rule names
+    llvm::MapVector<StringAttr, dtc::SentBytes> sent; // for parameters that no rule names
     auto count = [&](auto &found) {
       for (auto &each : found)
         if (!rules.of(each.getParameter()))
@@ -68,7 +68,7 @@ struct GatherRows : dtc::impl::GatherRowsBase<GatherRows> {
     return found;
   }
 
-  /// As rules that would have it so.
+  /// Records the decisions as rules that would lead to them.
   void record(const llvm::MapVector<StringAttr, dtc::SentBytes> &sent) {
     SmallVector<Attribute> rules;
     for (const auto &[parameters, bytes] : sent)

@@ -1,4 +1,4 @@
-// Finds rows that are added late to a gradient, and moves them instead of all of it.
+// Finds rows that are added late to a gradient, and moves them instead of the whole gradient.
 #include "passes/keep/rows/LateRows.h"
 
 #include "dialect/IR/ElementTypes.h"
@@ -62,7 +62,7 @@ std::optional<LateRows> LateRows::find(Operation *op, MeshAttr mesh) {
   return found.parameter ? std::optional(std::move(found)) : std::nullopt;
 }
 
-/// Whether an operation sums up over ranks, or only cuts or pads what will be, or has been.
+/// Whether an operation sums up over ranks, or only cuts or pads what is summed up before or after it.
 static bool isStep(Operation *op) {
   if (auto collective = dyn_cast<CollectiveOpInterface>(op); isa<AllReduceOp, ReduceScatterOp>(op))
     return collective.isLinear() && collective.getGroupMembers().empty();
@@ -82,8 +82,8 @@ bool LateRows::followReductions() {
   return !reductions.empty() && llvm::all_of(reductions, [&](Operation *step) { return follow(step); });
 }
 
-/// What a step means for the rows, and for where in the whole the table's piece lies; false where rows would have to be
-/// padded or cut.
+/// Determines what a step means for the rows, and for where the table's piece is in the whole; false if rows would have
+/// to be padded or cut.
 bool LateRows::follow(Operation *step) {
   if (auto reduce = dyn_cast<AllReduceOp>(step)) {
     planMoves(reduce, -1);
@@ -101,7 +101,7 @@ bool LateRows::follow(Operation *step) {
   for (int64_t dim = 0; dim < before.getRank(); ++dim) {
     int64_t from = before.getDimSize(dim), to = after.getDimSize(dim);
     bool isEven = slice && from % to == 0;
-    // Unequal pieces of pieces do not lie where equal ones of the whole do.
+    // Unequal pieces of pieces are not where equal pieces of the whole are.
     if (from != to && !(addition.isOfTableAlone(dim) && (split[dim].empty() || isEven)))
       return false;
     if (slice && static_cast<int64_t>(slice.getDim()) == dim)
@@ -111,7 +111,7 @@ bool LateRows::follow(Operation *step) {
   return !pad || llvm::all_of(pad.getOffsets(), [](int64_t offset) { return offset == 0; });
 }
 
-/// What a rank keeps a part of, it needs that part of everybody's rows.
+/// Where a rank keeps a part of the result, it needs that part of everybody's rows.
 void LateRows::planMoves(CollectiveOpInterface reduction, int64_t scattered) {
   SmallVector<AxisRefAttr> axes = reduction.getCollectiveAxes();
   for (auto [operand, dims] : llvm::enumerate(addition.rule.operands)) {
@@ -131,7 +131,7 @@ void LateRows::planMoves(CollectiveOpInterface reduction, int64_t scattered) {
 }
 
 StringAttr findParameter(Value gradient) {
-  llvm::SetVector<Value> open; // a residual stream leads everywhere by many ways
+  llvm::SetVector<Value> open; // a residual stream leads everywhere on many paths
   open.insert(gradient);
   for (size_t next = 0; next < open.size(); ++next) {
     Value value = open[next];
@@ -163,7 +163,7 @@ SentBytes LateRows::sentBytes() const {
   return bytes;
 }
 
-/// Of zeros nothing need be reduced.
+/// Zeros need no reduction.
 Value LateRows::reduceTable(OpBuilder &builder) const {
   Value table = op->getOperand(addition.table);
   if (matchPattern(table, m_AnyZeroFloat()))
@@ -194,15 +194,16 @@ Value LateRows::build(OpBuilder &builder, const Move &move, Value value) const {
   return moved;
 }
 
-/// Whether other ranks wait for what an operation makes, or it moves something between them; state is there early.
+/// Whether other ranks wait for what an operation makes, or it moves something between ranks; state does not count, as
+/// it is there early.
 static bool isAwaited(Operation *op) {
   auto isMoved = [](Operation *each) { return isa<CollectiveOpInterface>(each) && !isOfState(each->getOperand(0)); };
   return isMoved(op) || llvm::any_of(op->getUsers(), isMoved);
 }
 
-/// Moves what only a gradient is made by to where its operands are there. The gradient of what the head reads, which
-/// differentiation has put before, comes behind: nothing hides a table's reduction better than all of the backward
-/// pass. But where ranks split the head, the other ranks would wait.
+/// Moves operations that make only a gradient to where their operands are ready. The gradient of the head's input,
+/// which differentiation put before them, comes after: nothing hides a table's reduction better than all of the
+/// backward pass. But where ranks split the head, the other ranks would wait.
 static void makeEarly(Operation *maker) {
   DirectionAttr direction = marksOf(maker).direction;
   if (!direction || direction.getValue() != Direction::WeightGradient)

@@ -1,4 +1,4 @@
-// What the two ways have in common in which rows of a parameter move instead of all of it (LateRows.h, LookedUpRows.h).
+// What the two ways of moving rows of a parameter instead of all of it have in common (LateRows.h, LookedUpRows.h).
 #pragma once
 
 #include "dialect/IR/Marks.h"
@@ -10,7 +10,7 @@ namespace dtc {
 struct SentBytes {
   double whole = 0, rows = 0;
 
-  /// Whether moving the rows takes much less than moving all.
+  /// Whether moving the rows takes much less than moving everything.
   bool isWorthIt() const {
     constexpr double least = 1 << 20; // below, the time is latency, and programs stay simpler
     return whole >= least && 2 * rows < whole;
@@ -30,7 +30,7 @@ inline int64_t dimOf(const mlir::dt::DimFactors &dims, int factor) {
   return -1;
 }
 
-/// How many ranks meet in a collective over these axes.
+/// How many ranks take part in a collective over these axes.
 inline int64_t ranksAlong(llvm::ArrayRef<mlir::dt::AxisRefAttr> axes, mlir::dt::MeshAttr mesh) {
   int64_t ranks = 1;
   for (mlir::dt::AxisRefAttr axis : axes)
@@ -40,7 +40,7 @@ inline int64_t ranksAlong(llvm::ArrayRef<mlir::dt::AxisRefAttr> axes, mlir::dt::
 
 inline mlir::RankedTensorType typeOf(mlir::Value value) { return mlir::cast<mlir::RankedTensorType>(value.getType()); }
 
-/// A parameter's name where `op` belongs to a layer: that of all layers like it.
+/// A parameter's name for all layers like `op`'s, if `op` belongs to one.
 inline mlir::StringAttr classOf(mlir::StringAttr parameter, mlir::Operation *op) {
   llvm::StringRef name = parameter.getValue();
   mlir::dt::LayerAttr layer = mlir::dt::marksOf(op).layer;

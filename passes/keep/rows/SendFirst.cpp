@@ -35,7 +35,7 @@ struct SendFirst : dtc::impl::SendFirstBase<SendFirst> {
         op.moveBefore(behind);
   }
 
-  /// All that these values are made by.
+  /// All operations that make these values.
   static DenseSet<Operation *> findWay(SmallVector<Value> values) {
     DenseSet<Operation *> way;
     while (!values.empty())

@@ -8,7 +8,7 @@ namespace dtc {
 
 class PartRules {
 public:
-  /// A pattern over names and a number from 1 on, each. Emits an error at `op` for what is no such rule.
+  /// Each rule is a pattern over names and a number from 1 on. Emits an error at `op` for anything else.
   static mlir::FailureOr<PartRules> read(mlir::Operation *op, llvm::ArrayRef<std::string> rules) {
     auto parse = [](llvm::StringRef text) -> std::optional<int64_t> {
       int64_t parts = 0;

@@ -1,4 +1,5 @@
-// Makes and reduces the gradient of a weight by rows, so that some of it moves while the rest is made; see Passes.td.
+// Makes and reduces the gradient of a weight by rows, so that some of it moves while the rest is computed; see
+// Passes.td.
 #include "passes/keep/Passes.h"
 #include "passes/keep/rows/LateRows.h"
 #include "passes/keep/split/PartRules.h"
@@ -33,7 +34,7 @@ private:
   Value partOf(OpBuilder &builder, Value value, int64_t dim, int64_t begin, int64_t end) const;
 };
 
-/// Whether each element of a result is a sum of those at its place.
+/// Whether each element of a result is a sum of the elements at its place.
 bool sumsInPlace(CollectiveOpInterface op) {
   return op && op.canBeInPlace() && op.isLinear() && op.getGroupMembers().empty();
 }

@@ -16,7 +16,7 @@ int64_t Split::dimOf(const DimFactors &dims, int factor) {
   return -1;
 }
 
-/// Whether a factor stands in a dimension behind others, so that its parts lie apart.
+/// Whether a factor comes after others in a dimension, so that its parts are not contiguous.
 static bool isMinorIn(const DimFactors &dims, int factor) {
   return llvm::any_of(dims, [&](ArrayRef<int> factors) {
     return factors.size() > 1 && llvm::is_contained(factors.drop_front(), factor);
@@ -77,7 +77,7 @@ private:
     return isa<CollectiveOpInterface>(op) ? !isOfState(op->getOperand(0)) : isa<FactorOpInterface>(op);
   }
 
-  /// Along a dimension of an operand or of a result.
+  /// Takes an operation along a dimension of an operand or of a result.
   template <typename Side> void take(Operation *op, Side side, unsigned number, int64_t dim) {
     if (found.contains(op) || !maySplit(op))
       return;

@@ -7,23 +7,23 @@
 
 namespace dtc {
 
-/// An operation that is done in parts: it treats each index along a factor alone.
+/// An operation that is done in parts: it treats each index along a factor independently.
 struct Split {
   mlir::dt::FactorRule rule;
   int factor;
   int64_t parts;
 
-  /// The dimension of which the factor is the major one, or all; -1 where it is none's.
+  /// The dimension whose major or only factor it is; -1 if there is none.
   static int64_t dimOf(const mlir::dt::DimFactors &dims, int factor);
-  /// Whether each index along a factor is treated alone, in all results, and parts of it lie in one piece.
+  /// Whether each index along a factor is treated independently, in all results, and its parts are contiguous.
   static bool isIndependent(const mlir::dt::FactorRule &rule, int factor);
   int64_t dimOfOperand(unsigned operand) const { return dimOf(rule.operands[operand], factor); }
   int64_t dimOfResult(unsigned result) const { return dimOf(rule.results[result], factor); }
 };
 
-/// From each collective of an activation on, along its first dimension, what makes and reads it in the forward pass and
-/// for the gradients of activations, as far as factors say that it treats each index along that alone. `rules` say in
-/// how many parts layers are done, by their class ("h.*"); of one no operation is found.
+/// Starting at each collective of an activation, along its first dimension: what makes and reads it in the forward pass
+/// and for the gradients of activations, as far as factors say that each index along it is treated independently.
+/// `rules` say in how many parts layers are done, by their class ("h.*"); no operation is found in a layer of one part.
 llvm::DenseMap<mlir::Operation *, Split> findSplits(mlir::func::FuncOp function, const PartRules &rules);
 
 } // namespace dtc

@@ -1,4 +1,4 @@
-// Does layers in parts of the batch, so that what one part sends runs beside the products of another; see Passes.td.
+// Does layers in parts of the batch, so that one part's communication runs during another's products; see Passes.td.
 #include "passes/keep/Passes.h"
 #include "passes/keep/split/SplitPlan.h"
 
@@ -25,7 +25,7 @@ RankedTensorType typeOfPart(Value whole, int64_t dim, int64_t parts) {
   return type.clone(shape);
 }
 
-/// Puts parts into the place of what was found.
+/// Puts parts in place of the operations that were found.
 class Splitter {
 public:
   Splitter(func::FuncOp function, DenseMap<Operation *, Split> found) : function(function), found(std::move(found)) {
@@ -105,7 +105,7 @@ private:
     return SliceOp::create(builder, value.getLoc(), type, value, offsets);
   }
 
-  /// What somebody reads whole is put together, or, where that is only a form of what is stored, made whole, too.
+  /// Concatenates the parts of what is read whole; a value that is computed where it is read is kept whole, too.
   void finish(Operation *op) {
     if (!parts.contains(op->getResult(0)) || (!op->use_empty() && light.contains(op)))
       return;

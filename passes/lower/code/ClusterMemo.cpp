@@ -1,4 +1,4 @@
-// Groups of operations by what matters to a kernel.
+// Identifies groups of operations by what matters to a kernel.
 #include "passes/lower/code/ClusterMemo.h"
 #include "passes/lower/kernels/KernelPlan.h"
 
@@ -13,7 +13,7 @@ bool dtc::ClusterMemo::canShareKernel(ArrayRef<Operation *> ops, ArrayRef<Value>
 }
 
 namespace {
-/// While it lives, the place of an operation's draw is its number among those met so far.
+/// While this object lives, the place of an operation's draw is its number among those met before.
 class NumberedSite {
 public:
   NumberedSite(Operation *op, SmallVectorImpl<uint64_t> &sites) : op(dyn_cast<SitedOpInterface>(op)) {
@@ -36,7 +36,7 @@ private:
 };
 } // namespace
 
-/// Whether a kernel that has the key of `ops` is theirs in truth: a key holds only a hash of each one's attributes.
+/// Whether a kernel with the key of `ops` is really theirs: a key holds only a hash of each operation's attributes.
 static bool hasAttributesOf(KernelOp kernel, ArrayRef<Operation *> ops) {
   SmallVector<uint64_t> sites;
   return llvm::all_of(llvm::zip_equal(kernel.getBody().front().without_terminator(), ops), [&](auto pair) {

@@ -1,4 +1,4 @@
-// The conversions that processors' kernels and the tests of GPUs' have in common.
+// The conversions shared by processors' kernels and the tests of GPUs' kernels.
 #include "passes/lower/code/LlvmDialect.h"
 
 #include "mlir/Conversion/Passes.h"

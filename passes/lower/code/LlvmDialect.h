@@ -5,7 +5,7 @@
 
 namespace dtc {
 
-/// scf, vector, math (what MathExpansion.h has left of it) and arith become the llvm dialect.
+/// Converts scf, vector, math (what MathExpansion.h left of it) and arith to the llvm dialect.
 void buildLlvmDialectPipeline(mlir::OpPassManager &manager);
 
 } // namespace dtc

@@ -19,7 +19,7 @@ namespace {
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr double ln2 = 0.693147180559945309;
 
-/// e to this and above are normal numbers.
+/// e to the power of this, and of anything above, is a normal number.
 constexpr double smallestNormalExponent = -87.3365;
 
 /// Arithmetic on f32 values (and i32 values of the same shape).
@@ -42,7 +42,7 @@ public:
   Value compare(arith::CmpFPredicate predicate, Value a, double b) {
     return arith::CmpFOp::create(builder, loc, predicate, a, constant(b));
   }
-  /// NaN stays NaN, as it compares false. One machine instruction.
+  /// NaN stays NaN, since it compares false. One machine instruction.
   Value atMost(Value x, double high) {
     return choose(arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OLT, constant(high), x), constant(high), x);
   }
@@ -60,8 +60,7 @@ public:
   Value shiftLeft(Value a, int32_t count) { return arith::ShLIOp::create(builder, loc, a, bits(count)); }
   Value andInteger(Value a, int32_t mask) { return arith::AndIOp::create(builder, loc, a, bits(mask)); }
 
-  /// x 2^n by the instruction of AVX-512, which knows where the result is none of the normal numbers; 0 where `mask` is
-  /// not set.
+  /// x 2^n by the instruction of AVX-512, which handles results outside the normal numbers; 0 where `mask` is not set.
   Value scaleMasked(Value x, Value n, Value mask) {
     Value bits = LLVM::BitcastOp::create(builder, loc, builder.getI16Type(), mask);
     Value rounding = arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(4)); // as elsewhere
@@ -93,12 +92,12 @@ private:
 /// e^x = 2^n e^r with x = n ln 2 + r and |r| <= ln 2 / 2. Meaningless for large |x|.
 struct ReducedExponential {
   Value n;
-  Value exponent; ///< n in the place of a number's exponent field
+  Value exponent; ///< n at the position of a number's exponent field
   Value expm1;    ///< e^r - 1
 };
 
 ReducedExponential reduceExponential(Code &code, Value x) {
-  // Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits.
+  // Adding 1.5 * 2^23 rounds to an integer, which is then in the low bits.
   Value rounder = code.constant(0x1.8p23);
   Value shifted = code.fma(x, code.constant(1 / ln2), rounder);
   Value n = code.sub(shifted, rounder);
@@ -106,16 +105,17 @@ ReducedExponential reduceExponential(Code &code, Value x) {
   constexpr double high = 0.693359375, low = ln2 - high;
   Value r = code.fma(n, code.constant(-high), x);
   r = code.fma(n, code.constant(-low), r);
-  // (e^r - 1 - r) / r², relative error of e^r 3e-9. By pairs: processors wait for a chain of multiply-adds rather than
-  // for their units.
+  // (e^r - 1 - r) / r², relative error of e^r 3e-9. Evaluated in pairs: processors wait for a chain of multiply-adds
+  // rather than for their units.
   Value square = code.mul(r, r);
   Value low2 = code.polynomial(r, {0.49999994, 0.16666515}), high2 = code.polynomial(r, {0.041668456, 0.0083694188});
   Value q = code.fma(code.fma(code.constant(0.0013813145), square, high2), square, low2);
   return {n, code.shiftLeft(code.asInteger(shifted), 23), code.fma(square, q, r)};
 }
 
-/// With AVX-512: four instructions less than expandExp. Above the range the polynomial, of even degree, is positive,
-/// and scaling makes infinity of it; of infinity it would be NaN, which the instruction takes for infinity when n is.
+/// With AVX-512: four instructions fewer than expandExp. Above the range the polynomial, of even degree, is positive,
+/// and scaling turns it into infinity. For infinity it would be NaN, which the instruction treats as infinity when n is
+/// infinite.
 Value expandExpByScaling(Code &code, Value x) {
   ReducedExponential reduced = reduceExponential(code, x);
   Value normal = code.compare(arith::CmpFPredicate::UGE, x, smallestNormalExponent);
@@ -126,7 +126,7 @@ Value expandExp(Code &code, Value x) {
   ReducedExponential reduced = reduceExponential(code, x);
   Value fraction = code.add(reduced.expm1, code.constant(1));
   Value result = code.asReal(code.addInteger(code.asInteger(fraction), reduced.exponent));
-  // Where the exponent field does not hold the result: 0 below the normal numbers; infinity, or NaN, above.
+  // Where the exponent field cannot hold the result: 0 below the normal numbers; infinity, or NaN, above.
   result = code.choose(code.compare(arith::CmpFPredicate::OLT, x, smallestNormalExponent), code.constant(0), result);
   Value large = code.compare(arith::CmpFPredicate::UGT, x, 88.72283);
   return code.choose(large, code.mul(x, code.constant(infinity)), result);
@@ -178,7 +178,7 @@ Value expandLog(Code &code, Value x) {
   return code.choose(code.compare(Predicate::OEQ, x, infinity), x, result);
 }
 
-/// Whether values of this type fill a register of AVX-512 (and f32 elements are asked for anyway).
+/// Whether values of this type fill a register of AVX-512 (callers pass f32 elements anyway).
 bool fillsRegister(Type type) {
   auto vector = dyn_cast<VectorType>(type);
   return vector && vector.getNumElements() == 16;

@@ -7,7 +7,7 @@
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/Passes/PassBuilder.h"
 
-/// The lane that a constant mask leaves, where it leaves just one.
+/// The lane that a constant mask selects, if it selects just one.
 static std::optional<unsigned> singleLane(llvm::Value *value) {
   auto *mask = llvm::dyn_cast<llvm::Constant>(value);
   auto *type = llvm::dyn_cast<llvm::FixedVectorType>(value->getType());
@@ -22,8 +22,8 @@ static std::optional<unsigned> singleLane(llvm::Value *value) {
   return found;
 }
 
-/// Stores one lane of a vector as the element that it is. LLVM 22 would do so itself for x86-64-v4, but where the
-/// vector was truncated it stores the lane as it was before: four bytes for a bf16, over the next row's first element.
+/// Stores one lane of a vector as a single element. LLVM 22 would do so itself for x86-64-v4, but where the vector was
+/// truncated it stores the lane as it was before truncation: four bytes for a bf16, over the next row's first element.
 static void storeSingleLanes(llvm::Function &function) {
   for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function))) {
     auto *store = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);

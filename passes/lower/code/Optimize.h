@@ -6,7 +6,8 @@
 
 namespace dtc {
 
-/// Vectors are there already: no vectorizers, no unrolling. Library functions do not exist: no loop becomes memset.
+/// The code is vectorized already: no vectorizers, no unrolling. There are no library functions: no loop becomes
+/// memset.
 void optimizeKernels(llvm::Module &module, llvm::TargetMachine &machine);
 
 } // namespace dtc

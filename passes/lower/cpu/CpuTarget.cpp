@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace dtc;
 
 LaunchShape CpuTarget::getLaunchShape(const KernelPlan &plan) const {
-  constexpr int64_t elements = 4096; // a thread's least share: some microseconds of work
+  constexpr int64_t elements = 4096; // a thread's smallest share: some microseconds of work
   switch (plan.kind) {
   case KernelKind::Flat:
     if (plan.rank() == 0 || !plan.reductions.empty())

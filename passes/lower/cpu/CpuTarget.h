@@ -14,7 +14,7 @@ public:
   llvm::ArrayRef<std::string> getFeatures() const override { return processor.features; }
   size_t getMaxBuffers() const override { return 20; }
   uint64_t getPlaceAlignment() const override { return 64; } // whole cache lines, so that no two tensors share one
-  uint64_t getBufferAlignment() const override { return 1; } // vectors may lie anywhere
+  uint64_t getBufferAlignment() const override { return 1; } // vectors may begin anywhere
   LaunchShape getLaunchShape(const KernelPlan &plan) const override;
   llvm::StringRef getLibraryPrefix() const override { return "dtc_"; }
   llvm::FailureOr<std::future<TargetCode>> startCompiling(llvm::ArrayRef<mlir::dt::KernelOp> kernels) const override {

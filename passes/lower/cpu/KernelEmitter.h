@@ -8,7 +8,7 @@
 
 namespace dtc {
 
-/// Columns that one grid index of a Columns kernel does.
+/// The number of columns that one grid index of a Columns kernel computes.
 inline constexpr int64_t columnBlock = 128;
 
 /// Appends to `module` the function of `kernel`, a dtc_kernel_fn of the kernel's name, in the dialects llvm, scf,

@@ -42,7 +42,7 @@ constexpr const char *featuresOfV4[] = {"avx512f", "avx512bw", "avx512cd", "avx5
 /// Functions in emission order; equal ones share code under several names.
 struct EmittedKernels {
   SmallVector<LLVM::LLVMFuncOp> functions;
-  SmallVector<std::pair<std::string, std::string>> aliases; ///< name, and the function's that it shares
+  SmallVector<std::pair<std::string, std::string>> aliases; ///< a name, and that of the function it shares
 };
 
 } // namespace
@@ -73,7 +73,7 @@ FailureOr<CodeTarget> dtc::resolveTarget(StringRef name, std::string &why) {
 
 // Emission
 
-/// Emits every kernel; a function equal to an earlier one becomes another name of it.
+/// Emits every kernel; a function equal to an earlier one becomes another name for it.
 static FailureOr<EmittedKernels> emitAll(ArrayRef<dt::KernelOp> kernels, ModuleOp module, unsigned lanes) {
   EmittedKernels result;
   EqualFunctions equal;
@@ -116,7 +116,7 @@ static void setAttributes(llvm::Module &module, const CodeTarget &target) {
     if (!target.tune.empty())
       function.addFnAttr("tune-cpu", target.tune);
     function.addFnAttr("prefer-vector-width", std::to_string(target.vectorBits));
-    function.addFnAttr("reciprocal-estimates", "none"); // they make NaN of 1 / 0
+    function.addFnAttr("reciprocal-estimates", "none"); // they turn 1 / 0 into NaN
     function.setDoesNotThrow();
   }
 }
@@ -135,10 +135,10 @@ static FailureOr<SmallVector<char>> makeObject(llvm::Module &module, llvm::Targe
 
 namespace {
 
-/// Half of the kernels, roughly: both are compiled side by side.
+/// Roughly half of the kernels: both halves are compiled in parallel.
 struct Part {
   OwningOpRef<ModuleOp> functions;
-  int64_t size = 0; ///< operations of the functions: what time they take follows it
+  int64_t size = 0; ///< operations of the functions: compile time follows it
   SmallVector<std::pair<std::string, std::string>> aliases;
   SmallVector<char> object;
   std::string error;
@@ -158,7 +158,7 @@ static std::unique_ptr<llvm::Module> translate(ModuleOp functions, const CodeTar
 }
 
 static void compilePart(Part &part, const CodeTarget &target) {
-  // The thread that makes the command list meanwhile goes first: it is what a model of many layers waits for.
+  // The thread that makes the command list meanwhile has priority: a model of many layers waits for it.
   [[maybe_unused]] int previous = nice(5);
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> code = translate(*part.functions, target, context);
@@ -196,7 +196,7 @@ static TargetCode generate(std::array<Part, 2> parts, const CodeTarget &target, 
   return code;
 }
 
-/// Each function, the largest first, goes to the part that is smaller so far.
+/// Each function, the largest first, goes to the part that is smaller at that point.
 static std::array<Part, 2> split(EmittedKernels kernels) {
   SmallVector<int64_t> sizes;
   for (LLVM::LLVMFuncOp function : kernels.functions)
@@ -219,7 +219,7 @@ static std::array<Part, 2> split(EmittedKernels kernels) {
   return parts;
 }
 
-/// What threads must not load side by side.
+/// Loads what threads must not load concurrently.
 static void loadDialects(MLIRContext &context) {
   context.loadDialect<arith::ArithDialect, cf::ControlFlowDialect, LLVM::LLVMDialect, math::MathDialect,
                       scf::SCFDialect, vector::VectorDialect>();

@@ -41,7 +41,7 @@ std::unique_ptr<CudaTarget> CudaTarget::find(StringRef name, std::string &why) {
 
 uint64_t CudaTarget::getBufferAlignment() const { return GpuShape::bufferAlignment; }
 
-/// One index of the grid is what a result of the kernel belongs to: an element, a row, a block of columns.
+/// One index of the grid stands for what a result of the kernel belongs to: an element, a row, a block of columns.
 LaunchShape CudaTarget::getLaunchShape(const KernelPlan &plan) const {
   GpuShape shape = gpuShapeOf(plan);
   LaunchShape result;
@@ -62,9 +62,10 @@ LaunchShape CudaTarget::getLaunchShape(const KernelPlan &plan) const {
   return result;
 }
 
-/// A product with an epilogue, within cuBLASLt's limits: matrices of f32, bf16 or f16 that give the same, or f32 where
-/// they are added to an accumulator; no batch; and of a matrix that an activation is stored in or read from, rows of a
-/// multiple of eight elements. (Their rows are our columns; places are multiples of 16 bytes, see mustBeAligned.)
+/// A product with an epilogue, within cuBLASLt's limits: matrices of f32, bf16 or f16 that give the same type, or f32
+/// where they are added to an accumulator; no batch; and a matrix that an activation is stored in or read from must
+/// have rows of a multiple of eight elements. (cuBLASLt's rows are columns here; places are multiples of 16 bytes, see
+/// mustBeAligned.)
 static std::optional<LibraryKernel> findProduct(const dt::LibraryCall &call, StringRef prefix, std::string &why) {
   enum Scalar { Batch = 0, Leading = 8, Operands = 14, Result = 15, Number = 16 };
   auto scalar = [&](Scalar which) { return call.scalars[which].integer; };
@@ -80,7 +81,7 @@ static std::optional<LibraryKernel> findProduct(const dt::LibraryCall &call, Str
   return std::nullopt;
 }
 
-/// What NVIDIA recommends of workspace for cuBLAS: 32 MiB from Hopper on, 4 MiB before.
+/// The workspace that NVIDIA recommends for cuBLAS: 32 MiB from Hopper on, 4 MiB before.
 static int64_t workspaceOfProducts(ArrayRef<std::string> architectures) {
   bool isHopper = llvm::any_of(architectures, [](StringRef each) { return each != "sm_80"; });
   return int64_t(isHopper ? 32 : 4) << 20;

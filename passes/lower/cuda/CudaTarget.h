@@ -11,13 +11,13 @@ class CudaTarget final : public Target {
 public:
   static constexpr llvm::StringLiteral prefix = "cuda:";
 
-  /// "cuda:sm_90", or of several architectures "cuda:sm_80,sm_90". Null, with the reason in `why`, for others.
+  /// "cuda:sm_90", or for several architectures "cuda:sm_80,sm_90". Null, with the reason in `why`, for others.
   static std::unique_ptr<CudaTarget> find(llvm::StringRef name, std::string &why);
 
   llvm::StringRef getName() const override { return name; }
   llvm::ArrayRef<std::string> getFeatures() const override { return architectures; }
-  size_t getMaxBuffers() const override { return 20; }        // registers for a vector of each
-  uint64_t getPlaceAlignment() const override { return 256; } // as memory that the driver gives: whole lines, and more
+  size_t getMaxBuffers() const override { return 20; }        // there are registers for a vector of each
+  uint64_t getPlaceAlignment() const override { return 256; } // like memory from the driver: whole lines, and more
   uint64_t getBufferAlignment() const override;
   LaunchShape getLaunchShape(const KernelPlan &plan) const override;
   llvm::StringRef getLibraryPrefix() const override { return "dtc_cuda_"; }
@@ -26,7 +26,7 @@ public:
   using Target::findLibraryKernel;
   std::optional<LibraryKernel> findLibraryKernel(const mlir::dt::LibraryCall &call, std::string &why) const override;
 
-  /// Sections as of startMakingSections (GpuSections.h).
+  /// Sections as from startMakingSections (GpuSections.h).
   llvm::FailureOr<std::future<TargetCode>> startCompiling(llvm::ArrayRef<mlir::dt::KernelOp> kernels) const override;
 
 private:

@@ -40,7 +40,7 @@ static void makeRootsIntrinsics(Operation *root) {
   });
 }
 
-/// What the code calls of no vendor, where it is one instruction.
+/// Replaces vendor-neutral calls that are one instruction.
 static void renameIntrinsics(Operation *root) {
   constexpr std::pair<StringLiteral, StringLiteral> names[] = {
       {gpuPowerOfTwo, "llvm.nvvm.ex2.approx.ftz"},
@@ -60,7 +60,7 @@ static void renameIntrinsics(Operation *root) {
   });
 }
 
-/// What matrix units do is an intrinsic, whose operands of f16 are vectors.
+/// Replaces what matrix units do by an intrinsic, whose f16 operands are vectors.
 static void makeMmaIntrinsics(Operation *root) {
   root->walk([](LLVM::CallIntrinsicOp op) {
     bool isBf16 = op.getIntrin() == gpuMmaOfBf16;
@@ -76,7 +76,7 @@ static void makeMmaIntrinsics(Operation *root) {
 }
 
 /// A quarter of the threads that a multiprocessor holds are enough for kernels whose threads each ask for many bytes at
-/// a time. Where nothing is said ptxas aims at more, and rather spills a register than to run one block less.
+/// a time. Without this, ptxas aims at more, and would rather spill a register than run one block less.
 static void stateOccupancy(gpu::GPUModuleOp module) {
   constexpr int32_t leastThreads = 512;
   for (auto function : module.getOps<LLVM::LLVMFuncOp>())

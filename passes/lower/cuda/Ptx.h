@@ -15,11 +15,11 @@ struct GpuCode {
   std::unique_ptr<llvm::Module> code;
 };
 
-/// A module of emitGpuKernels, within a module of its own, in LLVM's form; both are used up. Emits an error where it
+/// A module of emitGpuKernels, within a module of its own, in LLVM's form; both are consumed. Emits an error where it
 /// cannot be lowered.
 llvm::FailureOr<GpuCode> lowerToNvvm(mlir::gpu::GPUModuleOp module);
 
-/// PTX for an architecture such as "sm_90"; empty, with the reason in `error`, where LLVM knows no such one. Leaves the
+/// PTX for an architecture such as "sm_90"; empty, with the reason in `error`, where LLVM does not know it. Leaves the
 /// code as it is.
 std::string makePtx(const GpuCode &code, const std::string &architecture, std::string &error);
 

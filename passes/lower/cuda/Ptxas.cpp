@@ -1,4 +1,4 @@
-// ptxas as a process of its own, on files of a temporary directory.
+// Runs ptxas as a separate process, on files of a temporary directory.
 #include "passes/lower/cuda/Ptxas.h"
 
 #include "llvm/ADT/SmallString.h"

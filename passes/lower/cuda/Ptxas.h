@@ -1,5 +1,5 @@
-// The CUDA toolkit's assembler, where there is one. Programs run without: the driver assembles PTX when they start,
-// which takes it longer.
+// The CUDA toolkit's assembler, where there is one. Programs run without it: the driver assembles PTX when they start,
+// which takes longer.
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
@@ -10,11 +10,11 @@
 
 namespace dtc {
 
-/// What ptxas says of one function.
+/// What ptxas reports about one function.
 struct PtxasFigures {
   std::string function;
   int registers = 0;   ///< of a thread
-  int spillBytes = 0;  ///< stored to and loaded from memory because registers did not do
+  int spillBytes = 0;  ///< stored to and loaded from memory because there were too few registers
   int stackBytes = 0;  ///< of a thread's memory
   int sharedBytes = 0; ///< of a block's memory
 };
@@ -27,7 +27,7 @@ struct Cubin {
 /// The program that DTC_PTXAS names, or the first ptxas in PATH, or the toolkit's own in /usr/local/cuda/bin.
 std::optional<std::string> findPtxas();
 
-/// Assembles PTX for an architecture. Nothing, with ptxas's words in `error`, where it refuses.
+/// Assembles PTX for an architecture. Nothing, with ptxas's message in `error`, where it fails.
 std::optional<Cubin> assemble(const std::string &ptxas, llvm::StringRef ptx, const std::string &architecture,
                               std::string &error);
 

@@ -1,4 +1,4 @@
-// Kernels of equal code share one function.
+// Kernels with equal code share one function.
 #pragma once
 
 #include "mlir/IR/Operation.h"
@@ -8,12 +8,12 @@ namespace dtc {
 
 class EqualFunctions {
 public:
-  /// An earlier function that differs from this one in name and locations at most; null, and remembers it, where there
-  /// is none.
+  /// An earlier function that differs from this one at most in name and locations. If there is none, remembers this one
+  /// and returns null.
   mlir::Operation *findOrAdd(mlir::Operation *function);
 
 private:
-  llvm::DenseMap<int64_t, llvm::SmallVector<mlir::Operation *>> bySize; ///< those of one size are compared
+  llvm::DenseMap<int64_t, llvm::SmallVector<mlir::Operation *>> bySize; ///< only functions of equal size are compared
 };
 
 } // namespace dtc

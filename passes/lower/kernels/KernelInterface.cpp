@@ -15,7 +15,7 @@ static bool readsWhole(Operation *user, Value input) {
          isKernelOp(user);
 }
 
-/// Whether `output` may be written over `input`: only the same elements of it are read, and none later.
+/// Whether `output` may be written over `input`: only the same elements of the input are read, and none later.
 static bool mayOverwrite(const KernelPlan &plan, unsigned output, unsigned input) {
   if (dt::shapeOf(plan.inputs[input]) != dt::shapeOf(plan.outputs[output]) ||
       dt::bytesOf(plan.inputs[input].getType()) != dt::bytesOf(plan.outputs[output].getType()) ||

@@ -33,7 +33,7 @@ static Span select(Span span, ArrayRef<int64_t> positions) {
 Span dtc::operandSpan(Operation *op, Span span, const KernelPlan &plan) {
   if (isa<dt::ReductionOpInterface>(op))
     return plan.fullSpan();
-  // Elementwise operations are many; what else is fused has one operand over the domain, if any.
+  // Most operations are elementwise; other fused ones have at most one operand over the domain.
   auto fusible = dyn_cast<dt::FusibleOpInterface>(op);
   return fusible ? select(span, *fusible.getOperandDims(0)) : span;
 }
@@ -139,10 +139,10 @@ private:
 
   KernelPlan &plan;
   std::string &why;
-  DenseMap<Value, Span> spans; ///< where each value stands in the domain
+  DenseMap<Value, Span> spans; ///< the dimensions of the domain that each value spans
   DenseSet<Instance> visited;
-  SmallVector<Span> addressed; ///< spans of all that lies in memory: inputs, outputs and results of reductions
-  SmallVector<SmallVector<int64_t>> strides; ///< of what is numbered, along the domain's dimensions
+  SmallVector<Span> addressed; ///< spans of everything in memory: inputs, outputs and results of reductions
+  SmallVector<SmallVector<int64_t>> strides; ///< of numbered operations, along the domain's dimensions
   SmallVector<dt::ReductionOpInterface> reduces;
   DenseMap<Value, unsigned> levels;
   DenseSet<Instance> loadsSeen;
@@ -198,7 +198,7 @@ bool Planner::propagate(Operation *op) {
   return changed;
 }
 
-/// Broadcasts tell their operands' place, reductions their results', and elementwise operations pass it on.
+/// Broadcasts determine their operands' spans, reductions their results', and elementwise operations pass spans on.
 LogicalResult Planner::assignSpans() {
   for (bool changed = true; changed;) {
     changed = false;
@@ -254,7 +254,7 @@ LogicalResult Planner::visit(Value value, Span span) {
   return success();
 }
 
-/// Whether dimensions a and b, neighbours but for dimensions of size 1, are one to every value.
+/// Whether every value treats dimensions a and b, neighbours except for dimensions of size 1, as one.
 bool Planner::canMerge(unsigned a, unsigned b) const {
   auto has = [](Span span, unsigned d) { return span >> d & 1; };
   for (Span span : addressed)

@@ -2,9 +2,9 @@
 //
 // All tensors of a kernel relate to one iteration domain, the shape of its tensors of highest rank. Each of its values
 // spans a subset of the domain's dimensions: a bias [last], a mean [outer...], a scalar []. dt.broadcast adds
-// dimensions and dt.reduce removes them; everything else keeps them (FusibleOpInterface says it). Neighbouring
-// dimensions that every value treats alike are merged before code is generated, so [batch, sequence, embed] with a bias
-// over embed runs as a matrix and a purely elementwise kernel as a vector.
+// dimensions and dt.reduce removes them; everything else keeps them (see FusibleOpInterface). Neighbouring dimensions
+// that every value treats alike are merged before code is generated, so [batch, sequence, embed] with a bias over embed
+// runs as a matrix and a purely elementwise kernel as a vector.
 //
 // What is reduced decides how a kernel runs:
 //
@@ -17,11 +17,11 @@
 //   Total     reductions are over the last and further dimensions, but a merge is prevented ([R, C] -> [] with
 //             operands over R or C alone). Threads divide what is left. Outputs as for Columns.
 //
-// Every dt.reduce alone is one of these. A kernel's reductions must all be over the same dimensions.
+// Every single dt.reduce is one of these. A kernel's reductions must all be over the same dimensions.
 //
 // The plan of a kernel says which part of the iteration domain each value spans, how dimensions merge, which sweeps
 // over the columns are made and what each reduces and stores. A kernel's interface (KernelInterface.h) and the code
-// emitters read this plan, so that what is promised is what is generated.
+// emitters read this plan, so what the interface promises is what is generated.
 #pragma once
 
 #include "dialect/IR/Ops.h"
@@ -76,8 +76,8 @@ struct KernelPlan {
   }
   /// How often an instance is computed.
   Scope scopeOf(mlir::Value value, Span span) const;
-  mutable llvm::DenseMap<Instance, Scope> scopes; ///< what scopeOf found so far
-  /// The output that holds `value` since an earlier sweep than `sweep`, or -1: later sweeps read it back.
+  mutable llvm::DenseMap<Instance, Scope> scopes; ///< cache of scopeOf
+  /// The output that has held `value` since a sweep before `sweep`, or -1: later sweeps read it back.
   int storedBefore(mlir::Value value, Span span, unsigned sweep) const;
   int64_t columns() const { return sizes.empty() ? 1 : sizes.back(); }
   /// Product of the merged sizes in `span` (a set of merged dimensions).
@@ -89,7 +89,7 @@ struct KernelPlan {
 /// What an operation's operands must span for its result to span `span`; reductions read the whole domain.
 Span operandSpan(mlir::Operation *op, Span span, const KernelPlan &plan);
 
-/// The result's dimension that each dimension of an operand stands along; nothing for an operand that is read whole.
+/// The result's dimension that each dimension of an operand corresponds to; nothing for an operand that is read whole.
 std::optional<llvm::SmallVector<int64_t>> operandDims(mlir::Operation *op, unsigned operand);
 
 /// Operands that are tensors over the domain: all but those that are read whole.
@@ -98,15 +98,15 @@ llvm::SmallVector<mlir::Value> domainOperands(mlir::Operation *op);
 /// Numbers of the dimensions in a set, in order.
 llvm::SmallVector<unsigned> dimsOf(Span span);
 
-/// For each dimension of the domain, by how much an operation's number grows along it: 0 beyond `span`.
+/// For each dimension of the domain, by how much an operation's number grows along it: 0 outside `span`.
 llvm::SmallVector<int64_t> domainStrides(mlir::dt::IndexedOpInterface op, Span span, const KernelPlan &plan);
 
 /// Plans a kernel; when none is possible fails with the reason in `why`.
 llvm::FailureOr<KernelPlan> planKernel(llvm::ArrayRef<mlir::Operation *> ops, llvm::ArrayRef<mlir::Value> inputs,
                                        llvm::ArrayRef<mlir::Value> outputs, std::string &why);
 
-/// Whether one kernel can compute `ops` (in an order in which definitions precede uses) with `outputs`, results of
-/// theirs, stored. Values defined elsewhere are its inputs. When it cannot, `why` receives the reason.
+/// Whether one kernel can compute `ops` (in an order in which definitions precede uses) and store `outputs`, which are
+/// results of theirs. Values defined elsewhere are its inputs. When it cannot, `why` receives the reason.
 bool canShareKernel(llvm::ArrayRef<mlir::Operation *> ops, llvm::ArrayRef<mlir::Value> outputs,
                     std::string *why = nullptr);
 

@@ -12,7 +12,7 @@ using namespace dtc;
 
 // CodeBuilder
 
-/// What kernels load and store is aligned to its elements; accumulators on the stack to more.
+/// What kernels load and store is aligned to its elements; accumulators on the stack are aligned more.
 static unsigned alignmentOf(Type type) {
   constexpr unsigned most = abi::elementType(abi::F32).bytes, bitsOfByte = 8;
   return std::min(most, getElementTypeOrSelf(type).getIntOrFloatBitWidth() / bitsOfByte);
@@ -164,13 +164,13 @@ Value KernelValues::rounded(CodeBuilder &builder, Value number, Value value) {
 
 unsigned KernelValues::inputBuffer(Value value) const { return llvm::find(plan.inputs, value) - plan.inputs.begin(); }
 
-/// Of its elements in memory.
+/// The type of the buffer's elements in memory.
 Type KernelValues::bufferType(unsigned buffer) const {
   size_t inputs = plan.inputs.size();
   return storedType(elementType(buffer < inputs ? plan.inputs[buffer] : plan.outputs[buffer - inputs]));
 }
 
-/// What vectors of these stored elements are aligned to in memory; 0: to their elements.
+/// The alignment of vectors of these stored elements in memory; 0: that of their elements.
 unsigned KernelValues::vectorAlignment(Type element) const {
   constexpr unsigned bitsOfByte = 8;
   return environment.alignsVectors ? lanes * element.getIntOrFloatBitWidth() / bitsOfByte : 0;
@@ -246,7 +246,7 @@ Value KernelValues::computeVector(Value value, Span span, ColumnContext &context
   SmallVector<Value> operands;
   for (Value operand : op->getOperands())
     operands.push_back(vector(operand, operandSpan(op, span, plan), context));
-  Value number = operands[0]; // handed on: a broadcast, a reduction of dimensions of size 1
+  Value number = operands[0]; // passed on: a broadcast, a reduction of dimensions of size 1
   if (auto elementwise = dyn_cast<dt::ElementwiseOpInterface>(op))
     number = elementwise.emitElement(builder, builder.loc, operands, vectorType(elementType(value)));
   return rounded(builder, number, value);
@@ -259,12 +259,12 @@ Value KernelValues::scalar(Value value, Span span, RowContext &context) {
     return known;
   if (!once)
     return context.values[{value, span}] = computeScalar(value, span, context);
-  // Kernel values are computed by a row of their own that has no index and stands before all rows.
+  // Values of the whole kernel are computed by a row of their own, which has no index and comes before all rows.
   RowContext whole(kernel, {});
   return kernelValues[{value, span}] = computeScalar(value, span, whole);
 }
 
-/// The element of a splat, as it is computed with.
+/// The element of a splat, in the type that is computed with.
 static TypedAttr splatOf(DenseElementsAttr constant) {
   auto element = cast<TypedAttr>(constant.getSplatValue<Attribute>());
   if (auto number = dyn_cast<FloatAttr>(element))
@@ -321,7 +321,7 @@ void KernelValues::storeScalar(unsigned output, RowContext &context) {
   context.builder.store(stored, rowPointer(outputBuffer(output), span, context));
 }
 
-/// What a numbered operation computes once a call.
+/// What a numbered operation computes once per call.
 const dt::IndexedCode &KernelValues::onceOf(dt::IndexedOpInterface op) {
   auto [it, isNew] = indexed.try_emplace(op);
   if (isNew) {
@@ -342,7 +342,7 @@ const dt::IndexedCode &KernelValues::onceOf(dt::IndexedOpInterface op) {
   return indexed[op];
 }
 
-/// By how much the number grows along each merged dimension; that of the last dimension that merged counts.
+/// By how much the number grows along each merged dimension: the stride of the last of the dimensions that were merged.
 SmallVector<int64_t> KernelValues::mergedStrides(dt::IndexedOpInterface op, Span span) const {
   SmallVector<int64_t> strides(std::max(1u, plan.rank()), 0);
   for (auto [dim, stride] : llvm::enumerate(domainStrides(op, span, plan)))

@@ -1,5 +1,5 @@
-// Code for the values of a kernel, one instance at a time, on demand: scalars once a call or once a row, vectors for
-// each group of columns. The loops around them are KernelEmitter.cpp's.
+// Code for the values of a kernel, one instance at a time, on demand: scalars once per call or once per row, vectors
+// for each group of columns. KernelEmitter.cpp emits the loops around them.
 #pragma once
 
 #include "passes/lower/kernels/KernelPlan.h"
@@ -10,7 +10,7 @@
 
 namespace dtc {
 
-/// Short forms for the code that kernels are made of.
+/// Short forms for building the code of kernels.
 class CodeBuilder : public mlir::OpBuilder {
 public:
   CodeBuilder(mlir::Operation *before, mlir::Location loc) : OpBuilder(before), loc(loc) {}
@@ -23,13 +23,13 @@ public:
   mlir::Value mul(mlir::Value a, mlir::Value b) { return mlir::arith::MulIOp::create(*this, loc, a, b); }
   /// base + index elements of this type.
   mlir::Value element(mlir::Type type, mlir::Value base, mlir::Value index);
-  /// At an address that is a multiple of `alignment` bytes; 0: of the elements' size.
+  /// Accesses an address that is a multiple of `alignment` bytes; 0: of the elements' size.
   mlir::Value load(mlir::Type type, mlir::Value pointer, unsigned alignment = 0);
   void store(mlir::Value value, mlir::Value pointer, unsigned alignment = 0);
   mlir::Value maskedLoad(mlir::VectorType type, mlir::Value pointer, mlir::Value mask);
   void maskedStore(mlir::Value value, mlir::Value pointer, mlir::Value mask);
   mlir::Value splat(mlir::Value scalar, unsigned lanes);
-  /// Asks for the cache line at an address, which need not be valid.
+  /// Requests the cache line at an address, which need not be valid.
   void prefetch(mlir::Value pointer, bool toWrite);
 
   mlir::Location loc;
@@ -39,8 +39,8 @@ public:
 struct RowContext {
   RowContext(CodeBuilder builder, llvm::ArrayRef<mlir::Value> index) : builder(builder), index(index) {}
 
-  CodeBuilder builder;                  ///< stands before the sweep being emitted
-  llvm::SmallVector<mlir::Value> index; ///< of the outer merged dimensions; null where the row spans them
+  CodeBuilder builder;                  ///< inserts before the sweep being emitted
+  llvm::SmallVector<mlir::Value> index; ///< in the outer merged dimensions; null where the row spans them
   llvm::DenseMap<Instance, mlir::Value> values, splats;
   llvm::DenseMap<std::pair<unsigned, Span>, mlir::Value> pointers; ///< of buffers
 };
@@ -58,26 +58,26 @@ struct ColumnContext {
   llvm::DenseMap<Instance, mlir::Value> values;
 };
 
-/// The type in which a kernel computes with elements: f32 for the floating-point types of 16 bits.
+/// The type in which a kernel computes with elements: f32 for 16-bit floating-point types.
 mlir::Type computedType(mlir::Type element);
 
 /// 0, stride, 2 stride, ... for the lanes of a vector of i32.
 mlir::Value laneNumbers(CodeBuilder &builder, int64_t stride, unsigned lanes);
 
-/// What a kernel is called with, and what a target's code does with memory.
+/// What a kernel is called with, and how a target's code accesses memory.
 struct KernelEnvironment {
   llvm::SmallVector<mlir::Value> buffers; ///< addresses of inputs, then outputs
-  /// Launch scalar number `index`, a 64-bit integer; called with a builder that stands where it is needed.
+  /// Launch scalar number `index`, a 64-bit integer; called with a builder that inserts where it is needed.
   std::function<mlir::Value(CodeBuilder &builder, unsigned index)> launchScalar;
   unsigned lanes = 1;         ///< of vectors
-  bool alignsVectors = false; ///< every vector lies at a multiple of its own size
-  bool convertsBf16 = false;  ///< bf16 is a type of the target's; else its bits are taken apart
-  int64_t vectorsAhead = 0;   ///< how far before a stream its lines are asked for; 0: processors look ahead themselves
+  bool alignsVectors = false; ///< every vector is at a multiple of its own size
+  bool convertsBf16 = false;  ///< the target has the type bf16; otherwise its bits are converted by integer arithmetic
+  int64_t vectorsAhead = 0;   ///< how far ahead a stream's lines are requested; 0: processors prefetch by themselves
 };
 
 class KernelValues {
 public:
-  /// `kernelBuilder` stands where values of the whole call are computed, before every row.
+  /// `kernelBuilder` inserts where values of the whole call are computed, before every row.
   KernelValues(const KernelPlan &plan, CodeBuilder kernelBuilder, KernelEnvironment environment);
 
   mlir::Value vector(mlir::Value value, Span span, ColumnContext &context);
@@ -86,14 +86,14 @@ public:
   void storeVector(unsigned output, ColumnContext &context);
   void storeScalar(unsigned output, RowContext &context);
 
-  /// A number, computed in f32, as the kernel's operations read `value`: rounded where it is stored or converted to 16
-  /// bits, so that they get what memory gets.
+  /// A number, computed in f32, in the form in which the kernel's operations read `value`: rounded where it is stored
+  /// or converted to 16 bits, so that they get what memory gets.
   mlir::Value rounded(CodeBuilder &builder, mlir::Value number, mlir::Value value);
 
-  /// Asks for the same columns of an input's next row; the input has all dimensions.
+  /// Requests the same columns of an input's next row; the input has all dimensions.
   void prefetchNextRow(mlir::Value input, ColumnContext &context);
 
-  /// Of elements as they are computed with.
+  /// The vector type in which elements are computed with.
   mlir::VectorType vectorType(mlir::Type element) const {
     return mlir::VectorType::get({lanes}, computedType(element));
   }
@@ -122,7 +122,7 @@ private:
   llvm::DenseMap<mlir::Operation *, unsigned> firstScalar; ///< of each numbered operation
   llvm::DenseMap<Instance, mlir::Value> kernelValues;
   llvm::DenseMap<mlir::Operation *, mlir::dt::IndexedCode> indexed;
-  llvm::DenseMap<mlir::Value, mlir::Value> storedForms; ///< of numbers that were widened from 16 bits
+  llvm::DenseMap<mlir::Value, mlir::Value> storedForms; ///< for numbers that were widened from 16 bits
 };
 
 } // namespace dtc

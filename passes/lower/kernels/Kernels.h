@@ -12,7 +12,7 @@ class Kernels {
 public:
   explicit Kernels(mlir::ModuleOp module) : symbols(module) {}
 
-  /// Finds the interfaces of all kernels. Emits an error on the first that no code can be generated for.
+  /// Finds the interfaces of all kernels. Emits an error on the first one for which no code can be generated.
   mlir::LogicalResult describeAll();
 
   mlir::dt::KernelOp kernelOf(mlir::dt::LaunchOp launch) const {

@@ -1,4 +1,4 @@
-// Where each value of a function lies.
+// Where each value of a function is in memory.
 #include "passes/lower/kernels/Layouts.h"
 
 #include "dialect/IR/ElementTypes.h"
@@ -13,7 +13,7 @@ bool Place::isWhole() const {
          HostTensor::numElements(view.layout.shape) == HostTensor::numElements(shapeOf(root));
 }
 
-/// Numbers have no strides, and may lie anywhere.
+/// Scalars have no strides, and may be anywhere.
 static bool isNumber(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   return type && type.getNumElements() == 1;
@@ -27,12 +27,12 @@ bool mustBeAligned(Operation *op, unsigned index) {
 }
 
 /// Whether the result may be a view of the first operand. Otherwise, as for a concatenation, it can only be made by
-/// writing the operands into it, and their places follow from its own.
+/// writing the operands into it, and their places follow from the result's.
 static bool isViewOfOperand(ViewOpInterface op) {
   return op.getResultView(StridedLayout::dense(shapeOf(op->getOperand(0)))).has_value();
 }
 
-/// What `value` is once it has been waited for, or null.
+/// The future from which `value` was waited for, or null.
 static Value futureOf(Value value) {
   Operation *op = value.getDefiningOp();
   return op && op->hasTrait<Waits>() ? op->getOperand(0) : Value();
@@ -47,8 +47,8 @@ static bool overwrites(OpOperand &use) {
          });
 }
 
-/// How often a value, or a view of it, is put together with others; nothing where something else than reading it
-/// happens to it, too.
+/// How often a value, or a view of it, is put together with others; nothing if anything else than reading happens to
+/// it, too.
 static std::optional<int> timesAssembled(Value value) {
   int times = 0;
   for (OpOperand &use : value.getUses()) {
@@ -65,9 +65,9 @@ static std::optional<int> timesAssembled(Value value) {
   return times;
 }
 
-/// A generated kernel, and a transport, writes without gaps, and from a place where vectors may begin.
+/// Generated kernels and transports write without gaps, and from a place where vectors may begin.
 static bool isDenseAndAligned(const StridedView &part, Type type) {
-  constexpr uint64_t alignment = 256; // at least that of every target
+  constexpr uint64_t alignment = 256; // at least every target's
   return part.layout.isDense() && abi::bytesOf(elementTypeOf(type).type, part.offset) % alignment == 0;
 }
 
@@ -89,7 +89,7 @@ bool canWriteInto(Value value, const StridedView &part) {
   return false;
 }
 
-/// What a collective sums up where its result lies, if it can be made there; or null.
+/// What a collective sums up in the memory of its result, if it can be made there; or null.
 static Value reducedInPlace(Value result, const StridedView &part) {
   auto collective = result.getDefiningOp<CollectiveOpInterface>();
   bool can = collective && collective.canBeInPlace() && collective->getOperand(0).hasOneUse() &&

@@ -1,4 +1,4 @@
-// Where each value of a function lies: in a buffer of its own, or as a view of another value's.
+// Where each value of a function is in memory: in a buffer of its own, or as a view of another value's.
 #pragma once
 
 #include "dialect/IR/Ops.h"
@@ -27,13 +27,13 @@ public:
   const mlir::dt::StridedLayout &layoutOf(mlir::Value value);
   /// Whether placeOf(value).root is the value itself.
   bool ownsBuffer(mlir::Value value) const { return !elsewhere.contains(value); }
-  /// placeOf(value).root, without working out the layout of a value that lies in its own buffer, as most do.
+  /// placeOf(value).root, without working out the layout of a value that has its own buffer, as most do.
   mlir::Value rootOf(mlir::Value value) { return ownsBuffer(value) ? value : placeOf(value).root; }
   /// The layouts of an operation's operands, then of its results.
   llvm::SmallVector<mlir::dt::StridedLayout> layoutsOf(mlir::Operation *op);
 
 private:
-  /// Where an operand lies that is written into the buffer of the result.
+  /// The place of an operand that is written into the result's buffer.
   struct Destination {
     mlir::Value result;
     mlir::dt::StridedView view;
@@ -42,18 +42,18 @@ private:
   Place findPlace(mlir::Value value);
 
   llvm::DenseMap<mlir::Value, Destination> destinations;
-  llvm::DenseSet<mlir::Value> elsewhere; ///< what lies in another value's buffer: few, and everybody asks
-  std::deque<Place> found;               ///< which stay where they are as it grows
+  llvm::DenseSet<mlir::Value> elsewhere; ///< values in another value's buffer: few, and looked up often
+  std::deque<Place> found;               ///< whose addresses stay the same as it grows
   llvm::DenseMap<mlir::Value, const Place *> places;
-  /// Of values with buffers of their own, by their type.
+  /// Layouts of values with buffers of their own, by type.
   llvm::DenseMap<mlir::Type, std::unique_ptr<const mlir::dt::StridedLayout>> dense;
 };
 
-/// Whether the target's kernels want operand `index` of `op` at a multiple of the target's alignment.
+/// Whether the target's kernels need operand `index` of `op` at a multiple of the target's alignment.
 bool mustBeAligned(mlir::Operation *op, unsigned index);
 
-/// Whether `value` can be written straight into a part of the buffer of what it is put together in: its maker can, it
-/// is put together once, and all others only read it.
+/// Whether `value` can be written straight into a part of the buffer of what it is put together in: the operation that
+/// makes it can do so, it is put together only once, and all others only read it.
 bool canWriteInto(mlir::Value value, const mlir::dt::StridedView &part);
 
 } // namespace dtc

@@ -1,4 +1,4 @@
-// Tries what may be computed again.
+// Tries what may be recomputed.
 #include "passes/pipelines/search/ChooseRecompute.h"
 
 #include "passes/pipelines/search/RecomputeWays.h"
@@ -14,7 +14,7 @@ namespace {
 
 using Kind = abi::Recompute::Kind;
 
-/// Of each stage so many mixes are planned at most, of either kind.
+/// The most mixes of either kind that are planned for each stage.
 constexpr size_t mostMixes = 40;
 
 class Search {
@@ -42,8 +42,8 @@ private:
   std::map<std::string, ClassWays> classes; ///< by the list of layers
 };
 
-/// The best by the bytes of `figures`, those that take most first. In each mix, the layers of a class that keep least
-/// are the first in the stage; what it says of other stages does not count.
+/// The best mixes by the bytes of `figures`, those that take most first. In each mix, the layers of a class that keep
+/// least are the first in the stage; what it says about other stages does not count.
 std::vector<Treatment> Search::mixesOf(size_t stage, std::vector<Way> ClassWays::*figures) const {
   std::vector<size_t> own; // layers
   std::vector<std::vector<Way>> items;
@@ -54,7 +54,7 @@ std::vector<Treatment> Search::mixesOf(size_t stage, std::vector<Way> ClassWays:
     }
   std::vector<Treatment> treatments;
   for (const Mix &mix : bestMixes(items, mostMixes)) {
-    std::map<std::string, std::vector<size_t>> waysOf; // of each class, the tightest last
+    std::map<std::string, std::vector<size_t>> waysOf; // for each class, the tightest last
     for (auto [layer, way] : llvm::zip_equal(own, mix.ways))
       waysOf[trials.layers()[layer].list].push_back(way);
     for (auto &[list, ways] : waysOf)
@@ -71,7 +71,7 @@ std::vector<Treatment> Search::mixesOf(size_t stage, std::vector<Way> ClassWays:
   return treatments;
 }
 
-/// All stages at a time: what one does changes nothing of another's memory.
+/// Plans all stages at a time: what one does does not change another's memory.
 LogicalResult Search::planMixes(std::vector<Way> ClassWays::*figures) {
   std::vector<std::vector<Treatment>> ofStages;
   size_t most = 0;
@@ -89,7 +89,7 @@ LogicalResult Search::planMixes(std::vector<Way> ClassWays::*figures) {
   return success();
 }
 
-/// The first `counts[stage]` layers of each stage in the one way, all others in the other.
+/// Treats the first `counts[stage]` layers of each stage in the tight way, all others in the loose way.
 Treatment Search::mix(const LayerTreatment &tight, const LayerTreatment &loose,
                       const std::vector<int64_t> &counts) const {
   Treatment treatment;
@@ -99,8 +99,8 @@ Treatment Search::mix(const LayerTreatment &tight, const LayerTreatment &loose,
   return treatment;
 }
 
-/// Of each stage the fewest layers in groups that fit, the others one by one. Bisection ends with as many or fewer
-/// where there is more room, whatever memory does in between.
+/// Finds for each stage the fewest layers in groups with which it fits; the others are single. With more room,
+/// bisection ends with as many or fewer, whatever memory does in between.
 LogicalResult Search::planGroups(int64_t group) {
   const LayerTreatment tight{{Kind::Full, group}}, loose{{Kind::Full}};
   std::vector<int64_t> enough = trials.perStage(), fails(enough.size(), -1);
@@ -126,7 +126,7 @@ LogicalResult Search::planGroups(int64_t group) {
   }
 }
 
-/// Of each stage what takes least time there of all that fits; nothing where nothing does.
+/// For each stage the treatment that takes the least time there among those that fit; nothing if none does.
 std::optional<Treatment> Search::fastest() const {
   Treatment best(trials.layers().size());
   for (size_t stage = 0; stage < nothing->bytes.size(); ++stage) {
@@ -143,7 +143,7 @@ std::optional<Treatment> Search::fastest() const {
   return best;
 }
 
-/// Of each stage what takes least memory there.
+/// For each stage the treatment that takes the least memory there.
 FailureOr<const RecomputeTrial *> Search::least() {
   Treatment treatment(trials.layers().size());
   for (auto [layer, each] : llvm::enumerate(trials.layers()))
@@ -181,7 +181,7 @@ FailureOr<ChosenRecompute> Search::run() {
       return failure();
   }
   int64_t longest = trials.layers().empty() ? 0 : *std::ranges::max_element(trials.perStage());
-  // About the root of their number keeps least; groups are as large as half of a stage.
+  // Groups of about the root of the number of layers keep least; none is larger than half a stage.
   for (int64_t group = 2; 2 * group <= longest && !fastest(); group = group < 4 ? group + 1 : group * 3 / 2)
     if (failed(planGroups(group)))
       return failure();

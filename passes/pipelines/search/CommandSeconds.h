@@ -1,4 +1,4 @@
-// What commands take where no simulation is run: kernels one after the other, and what is sent with nothing hidden.
+// How long commands take without a simulation: kernels one after the other, and what is sent with nothing hidden.
 #pragma once
 
 #include "passes/pipelines/search/Planner.h"
@@ -8,13 +8,13 @@ namespace dtc {
 
 class CommandSeconds {
 public:
-  /// `device`: of a rank; `layout`: where ranks lie, or null where that is not known. What is sent then takes as long
-  /// as if it were written to memory and read: only differences count. Both outlive this.
+  /// `device`: a rank's; `layout`: where ranks are, or null if that is not known. What is sent then takes as long as if
+  /// it were written to memory and read: only differences count. Both must outlive this object.
   CommandSeconds(const timing::Device &device, const timing::Layout *layout, const abi::Mesh &mesh);
 
   double ofLaunch(const abi::Work &work, abi::DataType type) const;
   double ofMove(const FlatMove &move) const;
-  /// Of a training step of the role.
+  /// The seconds of a training step of the role.
   double ofStep(const FlatRole &role) const;
 
 private:
@@ -22,7 +22,7 @@ private:
   std::function<double(const FlatMove &)> secondsOf;
 };
 
-/// Bytes that a training step makes in its forward pass and reads in its backward pass; of a pipeline what a
+/// Bytes that a training step makes in its forward pass and reads in its backward pass; in a pipeline, what a
 /// micro-batch hands on within its stage.
 uint64_t keptBytes(const FlatRole &role);
 

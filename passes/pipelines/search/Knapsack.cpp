@@ -1,4 +1,4 @@
-// By dynamic programming over sums that no other beats.
+// Dynamic programming over sums that no other beats.
 #include "passes/pipelines/search/Knapsack.h"
 
 #include <algorithm>
@@ -8,13 +8,14 @@ namespace dtc {
 
 namespace {
 
-/// The best so far of some items: the sums, and how the last item is packed on top of which mix of those before.
+/// A best mix of the first few items: the sums, how the last item is packed, and the mix of those before it.
 struct Partial {
   double bytes = 0, seconds = 0;
   size_t before = 0, way = 0;
 };
 
-/// Those that take least time of all with as few bytes, most bytes first. What differs by rounding is one.
+/// Those that take the least time among all with as few bytes, most bytes first. Ones that differ only by rounding
+/// count as one.
 std::vector<Partial> undominated(std::vector<Partial> partials) {
   std::ranges::sort(partials, [](const Partial &a, const Partial &b) {
     return a.bytes != b.bytes ? a.bytes < b.bytes : a.seconds < b.seconds;
@@ -28,7 +29,7 @@ std::vector<Partial> undominated(std::vector<Partial> partials) {
   return kept;
 }
 
-/// The first and the last stay; seconds rise.
+/// The first and the last stay; seconds ascend.
 std::vector<Partial> thinOut(const std::vector<Partial> &partials, size_t most) {
   if (partials.size() <= most)
     return partials;

@@ -1,4 +1,4 @@
-// The knapsack problem with several choices: each item is packed in one of some ways.
+// The knapsack problem with several choices: each item is packed in one of several ways.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ struct Mix {
   std::vector<size_t> ways;      ///< of each item, in their order
 };
 
-/// All mixes than which none takes both fewer bytes and less time, that of most bytes first; `most` of them at most,
-/// evenly over the seconds. `items`: the ways of each.
+/// All mixes for which no other takes both fewer bytes and less time, the one with the most bytes first; at most `most`
+/// of them, spread evenly over the seconds. `items`: the ways of each item.
 std::vector<Mix> bestMixes(const std::vector<std::vector<Way>> &items, size_t most);
 
 } // namespace dtc

@@ -56,10 +56,10 @@ public:
   }
 
 private:
-  /// What is gathered of parameters stays or not whatever is computed again.
+  /// Whether gathered parameters stay does not depend on what is recomputed.
   bool isStored(Operation *op) { return !isView(op) && !stored.isLight(op) && !ofGathers.contains(op); }
 
-  /// Whether a reader is another layer's, or shows it what it reads.
+  /// Whether a reader belongs to another layer, or is a view that passes on what it reads to one.
   bool handsOn(Operation *user) {
     return !isOfBackwardPass(user) && (!numbers.contains(user) || (!isStored(user) && handedOn.contains(user)));
   }

@@ -154,7 +154,7 @@ private:
     return token->second;
   }
 
-  /// Of the function's starts: which are parts of the one before.
+  /// Finds which of the function's starts are parts of the one before.
   void findParts() {
     const std::vector<FlatCommand> &commands = role.functions[function].commands;
     std::vector<StartEvent> events;
@@ -190,7 +190,7 @@ private:
       step.groups.push_back(move.group);
       meetings.push_back(meetingOf(move.purpose, move.group));
     }
-    auto all = payloads.find(number); // of a start: of all its parts
+    auto all = payloads.find(number); // for a start: of all its parts
     return tables.add(
         timing::Move{group->second, move.kind, move.type, all == payloads.end() ? move.payload : all->second});
   }
@@ -223,7 +223,7 @@ timing::Step plannedStep(const Plan &plan, const abi::Mesh &mesh) {
     StageWriter(plan.roles[stage], stage, groups, meetings, step, tables).write();
   for (auto [index, channel] : llvm::enumerate(channelsOf(meetings)))
     step.groups[index].set_channel(channel);
-  int64_t ranks = 1, behind = 1; // ranks, and those that differ only in the axes behind the pipeline's
+  int64_t ranks = 1, behind = 1; // ranks, and those that differ only in the axes after the pipeline's
   for (const abi::Axis &axis : mesh.axes()) {
     ranks *= axis.size();
     behind = axis.name() == mlir::dt::pipelineAxis ? 1 : behind * axis.size();

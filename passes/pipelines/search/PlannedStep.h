@@ -6,8 +6,8 @@
 
 namespace dtc {
 
-/// As timing::readStep would read it out of the program that these choices lead to: each stage's functions are lists of
-/// their own here, and commands are numbered as the planner numbers them.
+/// The step as timing::readStep would read it from the program that these choices lead to: each stage's functions are
+/// lists of their own here, and commands are numbered as the planner numbers them.
 timing::Step plannedStep(const Plan &plan, const abi::Mesh &mesh);
 
 } // namespace dtc

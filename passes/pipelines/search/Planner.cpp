@@ -53,7 +53,7 @@ std::unique_ptr<Planner> Planner::create(ModuleOp model, const CompileOptions &o
   return planner;
 }
 
-/// What no pass would notice: patterns that fit nothing, and stages where there are none.
+/// Checks what no pass would notice: patterns that fit nothing, and stages where there are none.
 LogicalResult Planner::check(const Choices &choices) {
   auto mesh = (*placed)->getAttrOfType<MeshAttr>(module_attr::mesh);
   int64_t stages = mesh ? std::max<int64_t>(1, mesh.getAxisSize(pipelineAxis)) : 1;
@@ -118,7 +118,7 @@ std::vector<PlannedLayer> Planner::layers(const Choices &choices) const {
   for (auto [stage, count] : llvm::enumerate(choices.layers))
     stageOf.append(count, static_cast<int64_t>(stage));
   std::vector<PlannedLayer> layers;
-  for (auto [index, layer] : llvm::enumerate(met)) // of other numbers of layers planning complains
+  for (auto [index, layer] : llvm::enumerate(met)) // planning reports other numbers of layers
     layers.push_back({layer.getList().str(), index < stageOf.size() ? static_cast<size_t>(stageOf[index]) : 0});
   return layers;
 }
@@ -166,7 +166,7 @@ static std::string keyOf(Choices choices) {
   return printChoices(choices, /*isPipeline=*/true);
 }
 
-/// Of which gradients rows are gathered, where nobody chose.
+/// For which gradients rows are gathered, where nobody chose.
 static std::vector<ParameterRule> decidedRows(ModuleOp module) {
   std::vector<ParameterRule> rules;
   if (auto decided = module->getAttrOfType<ArrayAttr>(module_attr::rows))
@@ -217,7 +217,7 @@ void Planner::remember(std::shared_ptr<Step> step) {
     commandsRemembered -= remembered.front()->commands();
 }
 
-/// Of what runs in a training step.
+/// The work of what runs in a training step.
 static std::map<abi::Direction, PlannedWork> workOf(const FlatRole &role) {
   std::vector<int64_t> times(role.functions.size());
   for (const FlatEntry &entry : role.step)
@@ -270,7 +270,7 @@ FailureOr<Plan> Planner::plan(const Choices &choices) {
   return plan;
 }
 
-/// With what the compiler has decided where nothing was chosen.
+/// The choices, including what the compiler decided where nothing was chosen.
 static std::string choicesText(Choices choices, std::vector<BucketRule> buckets, ModuleOp module) {
   llvm::append_range(choices.rows, decidedRows(module));
   choices.buckets = std::move(buckets);
@@ -297,7 +297,7 @@ FailureOr<CompiledProgram> Planner::compile(const Choices &choices, bool generat
   if (failed(code) ||
       failed(runPhases(module, options, choices, Phase::When, Phase::When, /*isForProgram=*/true, &buckets)))
     return markBroken(module);
-  // Nothing changes any more: the one checks what the other writes down.
+  // Nothing changes any more: one task checks what the other writes.
   CompiledProgram program;
   LogicalResult isVerified = failure(), isWritten = failure();
   parallelFor(module.getContext(), 0, 2, [&](size_t step) {

@@ -2,8 +2,8 @@
 //
 // A module is taken through *what* and *where* once. Each answer works on a clone of it, so that none leaves anything
 // behind, and generates no code. What choices of stages and gathers lead to is lowered and kept as plain numbers
-// (passes/schedule/FlatStep.h) for as long as somebody has a plan of it, or a while: of another order of the same
-// commands a plan then touches no IR. compile() goes the same way.
+// (passes/schedule/FlatStep.h) for as long as somebody has a plan of it, and for a while after: a plan with another
+// order of the same commands then touches no IR. compile() goes the same way.
 #pragma once
 
 #include "passes/pipelines/Compile.h"
@@ -18,7 +18,7 @@
 
 namespace dtc {
 
-/// What commands of one part of a step cost a rank.
+/// What the commands of one part of a step cost a rank.
 struct PlannedWork {
   double flops = 0, bytesRead = 0, bytesWritten = 0;
   double sent = 0; ///< bytes to other ranks, in collectives
@@ -27,7 +27,7 @@ struct PlannedWork {
 
 /// What the ranks of one stage would do, and in which memory.
 struct PlannedRole {
-  std::shared_ptr<const FlatRole> role; ///< with all others of its step
+  std::shared_ptr<const FlatRole> role; ///< together with all others of its step
   std::vector<FlatOrder> orders;        ///< of the commands of each function
   ArenaExtent arena;
   std::vector<std::pair<std::string, uint64_t>> memory; ///< bytes by category, as in the manifest
@@ -44,39 +44,39 @@ struct PlannedLayer {
 
 struct Plan {
   std::vector<PlannedRole> roles;
-  std::vector<ParameterRule> rows; ///< what Choices::rows left open, as it was decided
+  std::vector<ParameterRule> rows; ///< what was decided where Choices::rows left it open
   std::vector<BucketRule> buckets; ///< all that go together, by choice or by costs
 };
 
 class Planner {
 public:
   /// Clones `model`, which is in Form 0, and takes the clone through *what* and *where*. Null after errors, which are
-  /// diagnostics of the module's context; where the compiler itself is to blame, `model` has `dt.broken`, the only
-  /// trace that is left on it. Both outlive the planner.
+  /// diagnostics of the module's context; if the compiler itself is to blame, `model` gets `dt.broken`, the only trace
+  /// left on it. Both must outlive the planner.
   static std::unique_ptr<Planner> create(mlir::ModuleOp model, const CompileOptions &options);
 
-  /// What these choices lead to. Of the options' choices none counts. The contracts of *keep* and *how* are checked
-  /// only once a program is compiled.
+  /// The plan with these choices. The options' choices do not count. The contracts of *keep* and *how* are checked only
+  /// once a program is compiled.
   mlir::FailureOr<Plan> plan(const Choices &choices);
 
-  /// Of the module after *where*.
+  /// The mesh of the module after *where*.
   abi::Mesh mesh();
-  /// Whether parameters are stored in pieces and gathered, so that how far ahead is a choice.
+  /// Whether parameters are stored in pieces and gathered, so that there is a choice of how far ahead.
   bool gathersState();
   mlir::MLIRContext *context() { return model.getContext(); }
-  /// In the order of the forward pass. Of the choices those of stages count.
+  /// The layers in the order of the forward pass. Only the choices about stages count.
   std::vector<PlannedLayer> layers(const Choices &choices) const;
-  /// Lists of layers that gather parameters of their own of which these choices do not say how.
+  /// Lists of layers that gather parameters of their own for which these choices do not say how.
   std::set<std::string> gatheringLists(const Choices &choices) const;
 
-  /// The module as *keep* has it when it decides what is computed again.
+  /// The module as *keep* has it when it decides what is recomputed.
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> beforeRecompute(const Choices &choices);
 
-  /// Emits an error that blames the model and what was asked of it.
+  /// Emits an error about the model and what was requested for it.
   mlir::InFlightDiagnostic emitError() { return model.emitError(); }
 
-  /// The same by way of the IR, to the end. With `isLast` the planner is of no use afterwards: a clone is saved, and
-  /// takeLast() gives the module as it is then.
+  /// The same through the IR, to the end. With `isLast` the planner cannot be used afterwards: this saves a clone, and
+  /// takeLast() returns the final module.
   mlir::FailureOr<CompiledProgram> compile(const Choices &choices, bool generateCode, bool isLast = false);
   mlir::OwningOpRef<mlir::ModuleOp> takeLast() { return std::move(placed); }
 
@@ -103,11 +103,11 @@ private:
 
   mlir::ModuleOp model;
   const CompileOptions &options;
-  mlir::OwningOpRef<mlir::ModuleOp> placed; ///< after *where*; in the end, after all
+  mlir::OwningOpRef<mlir::ModuleOp> placed; ///< after *where*; in the end, after all phases
   double flopsPerToken = 0;
-  /// By choices but for the order: those of which there are plans, and those remembered.
+  /// By choices without the order: steps that have plans, and those remembered.
   std::map<std::string, std::weak_ptr<Step>> steps;
-  /// The last ones: a search with another limit of memory needs most of them again.
+  /// The last steps: a search with another memory limit needs most of them again.
   std::deque<std::shared_ptr<Step>> remembered;
   size_t commandsRemembered = 0;
 };

@@ -25,7 +25,7 @@ RecomputeTrials::RecomputeTrials(Planner &planner, const Choices &given, const t
     ++layersOfStages[layer.stage];
 }
 
-/// A class's layers, as runs of layers that are treated alike. Of what is in no layer the first way counts.
+/// A class's layers, as runs of layers that are treated alike. For what is in no layer the first way counts.
 Choices RecomputeTrials::choicesOf(const Treatment &treatment) const {
   struct ClassLayers {
     std::vector<abi::Recompute> recompute;

@@ -18,11 +18,11 @@ struct LayerTreatment {
 /// How each layer of the model is treated, in their order.
 using Treatment = std::vector<LayerTreatment>;
 
-/// What a treatment leads to.
+/// The outcome of a treatment.
 struct RecomputeTrial {
   Treatment treatment;
-  std::vector<uint64_t> bytes; ///< of a rank's arena, of each stage
-  std::vector<double> seconds; ///< of each stage: kernels and what is sent, one after the other
+  std::vector<uint64_t> bytes; ///< of a rank's arena, by stage
+  std::vector<double> seconds; ///< by stage: kernels and what is sent, one after the other
   uint64_t kept = 0;           ///< keptBytes of all stages
   double flops = 0;            ///< of a step, of all stages
 
@@ -32,12 +32,12 @@ struct RecomputeTrial {
 
 class RecomputeTrials {
 public:
-  /// Of `given` all counts but what is computed again; what it says of gathers goes before what is tried. All but
-  /// `device` outlive this.
+  /// Everything in `given` counts except what is recomputed; what it says about gathers takes precedence over what is
+  /// tried. All arguments except `device` must outlive this object.
   RecomputeTrials(Planner &planner, const Choices &given, const timing::Device &device, const timing::Layout *layout);
 
   const std::vector<PlannedLayer> &layers() const { return layersOfModel; }
-  /// Layers of each stage.
+  /// The number of layers in each stage.
   const std::vector<int64_t> &perStage() const { return layersOfStages; }
   const CommandSeconds &costs() const { return seconds; }
   const std::vector<std::unique_ptr<RecomputeTrial>> &all() const { return trials; }
@@ -45,7 +45,7 @@ public:
   /// Whether it may be tried that layers of a list share gathers.
   bool mayShareGathers(const std::string &list) const { return gatheringLists.contains(list); }
   mlir::FailureOr<const RecomputeTrial *> attempt(const Treatment &treatment);
-  /// Those given, with this.
+  /// The given choices, with this treatment.
   Choices choicesOf(const Treatment &treatment) const;
 
 private:

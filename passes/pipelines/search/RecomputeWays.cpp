@@ -1,4 +1,4 @@
-// Asks minimum cuts what to try, and plans what that takes.
+// Gets from minimum cuts what to try, and plans what that takes.
 #include "passes/pipelines/search/RecomputeWays.h"
 
 #include "passes/pipelines/search/LayerProblem.h"
@@ -11,7 +11,7 @@ namespace dtc {
 
 using Kind = abi::Recompute::Kind;
 
-/// What is kept by a set that makes something again; what others keep anyway needs no name.
+/// What a set that recomputes something keeps; what is kept anyway needs no name.
 static std::optional<abi::Recompute> recomputeOf(const KeptSet &set, const KeepProblem &problem) {
   abi::Recompute how{Kind::Named};
   for (size_t value : set.kept)

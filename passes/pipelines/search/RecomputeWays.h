@@ -10,14 +10,14 @@ namespace dtc {
 
 struct ClassWays {
   std::vector<LayerTreatment> hows;
-  /// What a layer takes more than where nothing is made again: of bytes those that are kept, ...
+  /// What a layer takes beyond what it takes without recomputation: as bytes, those that are kept, ...
   std::vector<Way> ways;
-  std::vector<Way> atPeak; ///< ... or the arena's, which what is made again needs for a while, too
+  std::vector<Way> atPeak; ///< ... or the arena's, some of which recomputed values need for a while, too
 };
 
-/// Of each class of layers, by their list: what abi::Recompute names, and what minimum cuts of a layer find; where
-/// it may be tried, likewise with shared gathers. Each is measured on a plan in which only the class is treated so.
-/// `nothing`: of a plan in which nothing is made again and no rule is tried.
+/// The ways for each class of layers, by their list: those that abi::Recompute names, and those that minimum cuts of a
+/// layer find; where that may be tried, also with shared gathers. Each is measured on a plan in which only this class
+/// is treated that way. `nothing`: a plan in which nothing is recomputed and no rule is tried.
 mlir::FailureOr<std::map<std::string, ClassWays>> findWays(Planner &planner, const Choices &given,
                                                            RecomputeTrials &trials, const RecomputeTrial &nothing);
 

@@ -17,11 +17,11 @@ namespace dtc {
 
 namespace {
 
-/// What is kept must gain this share of the step: less is not worth a rule.
+/// A change that is kept must gain this share of the step: less is not worth a rule.
 constexpr double leastGain = 0.001;
 /// Starts for which ranks wait a smaller share of the step are left alone.
 constexpr double leastExposed = 0.002;
-/// Of each start so many candidates are tried at most.
+/// The most candidates that are tried for each start.
 constexpr size_t mostCandidates = 12;
 
 /// Plans, each with its time and its memory.
@@ -81,7 +81,7 @@ private:
     return tried;
   }
 
-  /// Nothing where choices lead to no plan, or to one that takes too much memory.
+  /// Nothing if choices lead to no plan, or to one that takes too much memory.
   std::optional<Tried> tryOut(const Choices &choices) {
     ScopedDiagnosticHandler quiet(planner.context(), [](Diagnostic &) { return success(); });
     std::optional<Tried> tried = evaluate(choices);
@@ -90,7 +90,7 @@ private:
 
   bool isNew(const Choices &choices) { return known.insert(printChoices(choices, /*isPipeline=*/true)).second; }
 
-  /// Whether these choices are better; then they are the ones to go on from.
+  /// Whether these choices are better; then the search continues from them.
   bool accept(const Choices &choices) {
     if (!mayTry() || !isNew(choices))
       return false;
@@ -111,7 +111,7 @@ private:
            gatheredPort(function, start) < 0;
   }
 
-  /// Layers that wait on the way are done in parts of the batch, in more of them as long as something is gained.
+  /// Tries to do layers that wait on the way in parts of the batch, in more of them as long as something is gained.
   void searchSplits() {
     std::set<std::string> classes;
     for (const Waited &waited : waitedFor()) {
@@ -133,7 +133,8 @@ private:
     }
   }
 
-  /// The largest gradient outside the layers, which is mostly the first that is made: until it is, nothing moves.
+  /// Tries to split the largest gradient outside the layers, which is mostly the first that is made: until then nothing
+  /// moves.
   void searchSplitGradients() {
     double most = 0;
     std::string parameter;
@@ -149,8 +150,8 @@ private:
       searchParts(&Choices::splitGradients, parameter);
   }
 
-  /// What the largest sum over ranks sends that a gradient outside the layers is made of; 0 where there is none.
-  /// Between the two is what pads, converts or adds rows.
+  /// What the largest sum over ranks sends from which a gradient outside the layers is made; 0 if there is none.
+  /// Between the two there may be padding, conversions or additions of rows.
   static double sentFor(const FlatFunction &function, int gradient) {
     double most = 0;
     std::set<int> seen;
@@ -172,7 +173,7 @@ private:
     return most;
   }
 
-  /// Parameters that are gathered more than once in a list, as patterns; what moves most comes first.
+  /// Parameters that are gathered more than once in a list, as patterns; those that move most come first.
   std::vector<std::string> gatheredAgain() const {
     std::map<std::string, double> sent;
     for (const PlannedRole &role : current.plan.roles)
@@ -190,7 +191,7 @@ private:
     return patterns;
   }
 
-  /// The port of which a start moves the state, or what is made of that alone; -1: of another.
+  /// The port whose state a start moves, or whose state alone what it moves is made from; -1: something else.
   static int gatheredPort(const FlatFunction &function, const FlatCommand &start) {
     if (start.kind != FlatCommand::Kind::Start)
       return -1;
@@ -204,14 +205,14 @@ private:
     return function.arguments[value];
   }
 
-  /// "h.*.mlp.c_fc.weight" of "h.3.mlp.c_fc.weight", which is read in layer 3 of h.
+  /// "h.*.mlp.c_fc.weight" from "h.3.mlp.c_fc.weight", which is read in layer 3 of h.
   static std::string patternOf(llvm::StringRef name, const FlatCommand &reader) {
     if (std::string layer = reader.layers + "." + std::to_string(reader.layer) + "."; name.consume_front(layer))
       return reader.layers + ".*." + name.str();
     return name.str();
   }
 
-  /// What is gathered again is gathered once, where memory allows.
+  /// Tries to gather only once what is gathered again, where memory allows.
   void searchShared() {
     for (const std::string &pattern : gatheredAgain()) {
       Choices choices = best;
@@ -220,7 +221,7 @@ private:
     }
   }
 
-  /// How far ahead gathers are begun: further until nothing is gained twice.
+  /// Tries to begin gathers further ahead, until nothing is gained twice in a row.
   void searchAhead() {
     int without = 0;
     for (uint64_t more = best.gatherAhead + 1; without < 2 && more <= mostAhead; more += 1 + more / 3) {
@@ -268,7 +269,7 @@ private:
     return sorted;
   }
 
-  /// Goes through what is waited for until something helps. False where nothing does.
+  /// Goes through what is waited for until something helps. Returns false if nothing does.
   bool improveOrder() {
     for (const Waited &waited : waitedFor()) {
       const PlannedRole &role = current.plan.roles[waited.role];
@@ -289,7 +290,7 @@ private:
   bool acceptRules(const std::vector<OrderRule> &rules) {
     Choices choices = best;
     choices.order.insert(choices.order.end(), rules.begin(), rules.end());
-    // What can be told to be impossible costs no plan.
+    // What can be seen to be impossible costs no plan.
     std::vector<const FlatRole *> roles;
     for (const PlannedRole &role : current.plan.roles)
       roles.push_back(role.role.get());
@@ -297,7 +298,8 @@ private:
     return applyOrder(choices.order, roles, orders).empty() && accept(choices);
   }
 
-  /// The best choices with buckets of other sizes, which they name. Simulated, few are better; measured, any may be.
+  /// Tries the best choices with buckets of other sizes, which they name. In simulation few are better; in measurements
+  /// any may be.
   void tryBuckets() {
     using abi::BucketSize;
     constexpr uint64_t Megabyte = 1'000'000;

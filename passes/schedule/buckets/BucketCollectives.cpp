@@ -1,4 +1,4 @@
-// Puts starts that go together side by side; see Passes.td.
+// Moves starts that go together next to each other; see Passes.td.
 #include "passes/schedule/buckets/BucketCollectives.h"
 #include "passes/schedule/Passes.h"
 #include "passes/schedule/ReadStep.h"

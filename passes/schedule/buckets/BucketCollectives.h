@@ -9,8 +9,8 @@ namespace dtc {
 /// On a start: the number of its function's bucket that it is a part of, and why these go together.
 inline constexpr llvm::StringLiteral bucketAttr = "dt.bucket", bucketWhyAttr = "dt.bucket_why";
 
-/// `rules`, and of what they do not name those that `size` and `costs` lead to: these are written into `chosen`, which
-/// outlives the pass, behind the others.
+/// Applies `rules` and, for what they do not name, those that `size` and `costs` lead to. All of them are written to
+/// `chosen`, which must outlive the pass: the given ones first.
 std::unique_ptr<mlir::Pass> createBucketCollectives(std::vector<BucketRule> rules, abi::BucketSize size,
                                                     StartCosts costs, std::vector<BucketRule> *chosen);
 

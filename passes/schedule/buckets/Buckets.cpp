@@ -17,7 +17,7 @@ std::string bucketKey(const FlatCommand &start, const FlatMove &move) {
          " " + move.group.SerializeAsString();
 }
 
-/// Of each command the first one that must come behind it.
+/// For each command the first one that must come after it.
 static std::vector<int> firstBehind(const FlatFunction &function) {
   std::vector<int> first(function.commands.size(), std::numeric_limits<int>::max());
   for (size_t number = 0; number < function.commands.size(); ++number)
@@ -32,7 +32,7 @@ namespace {
 struct Open {
   std::vector<int> starts;
   std::set<int64_t> layers;
-  int limit = std::numeric_limits<int>::max(); ///< the first command that must come behind one of them
+  int limit = std::numeric_limits<int>::max(); ///< the first command that must come after one of them
 
   bool takes(int number, const FlatCommand &start, const BucketRule &rule) const {
     return number < limit && starts.size() < abi::MaximumParts &&
@@ -77,7 +77,7 @@ std::vector<Bucket> findBuckets(const std::vector<BucketRule> &rules, const Flat
 }
 
 FlatOrder orderOf(const std::vector<Bucket> &buckets, const FlatFunction &function) {
-  // What stands at a place instead of what was there: nothing, or several.
+  // What replaces the command at a place: nothing, or several.
   std::map<int, std::vector<int>> instead;
   for (const Bucket &bucket : buckets) {
     std::vector<int> waits;

@@ -1,4 +1,4 @@
-// Which starts of a list go together, and what order of its commands that makes: on numbers alone.
+// Which starts of a list go together, and the order of its commands that follows: on numbers alone.
 #pragma once
 
 #include "passes/choices/Choices.h"
@@ -6,7 +6,7 @@
 
 namespace dtc {
 
-/// What starts have in common that may be parts of one: what one call of a transport can carry out.
+/// What starts must have in common to be parts of one: what one call of a transport can carry out.
 std::string bucketKey(const FlatCommand &start, const FlatMove &move);
 
 /// Starts that go together, at the last one's place.
@@ -15,13 +15,13 @@ struct Bucket {
   const BucketRule *rule;
 };
 
-/// Those of a function by these rules. A bucket ends where more layers would be in it than its rule says, or more parts
-/// than one start may have; and before something that must come behind one of its parts, as the first wait: then the
-/// others would not have been started. `function` is in the order in which it was found.
+/// The buckets of a function by these rules. A bucket ends where it would have more layers than its rule says, or more
+/// parts than one start may have. It also ends before something that must come after one of its parts, such as the
+/// first wait, since the other parts would not have been started. `function` is in the order in which it was found.
 std::vector<Bucket> findBuckets(const std::vector<BucketRule> &rules, const FlatFunction &function,
                                 const std::vector<FlatMove> &moves);
 
-/// The order in which each bucket's starts stand where its last one was, and their waits where the first of these was.
+/// The order in which each bucket's starts are where its last one was, and their waits where the first of them was.
 FlatOrder orderOf(const std::vector<Bucket> &buckets, const FlatFunction &function);
 
 /// The first rule that names a start that no function has, or one that no bucket may have; or an empty string.

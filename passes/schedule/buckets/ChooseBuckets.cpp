@@ -44,7 +44,7 @@ StartCosts costsOn(const timing::Layout &layout, const abi::Mesh &mesh) {
 
 namespace {
 
-/// Starts of one name: one of each layer, or one.
+/// Starts with one name: one in each layer, or a single one.
 struct StartClass {
   std::string name;
   bool isOfLayers;
@@ -57,7 +57,7 @@ struct Family {
   std::vector<StartClass> classes;
   int64_t layers = 0; ///< in one list
   const FlatRole *role = nullptr;
-  int function = -1; ///< in which the most are
+  int function = -1; ///< the one with the most of them
   size_t starts = 0; ///< there
 
   double bytesOf(bool ofLayers) const {
@@ -123,7 +123,7 @@ private:
 
 } // namespace
 
-/// Of functions that start the same, the first names the classes; in the one with the most starts it is tried how many
+/// If functions start the same, the first one names the classes; the one with the most starts serves to try how many
 /// can go together.
 void Chooser::collect(std::set<std::string> named) {
   for (const FlatRole *role : roles)
@@ -155,7 +155,7 @@ void Chooser::collect(std::set<std::string> named) {
     }
 }
 
-/// As many as could be started together, whatever their size.
+/// How many layers could be started together, whatever their size.
 int64_t Chooser::mostLayers(const Family &small) const {
   BucketRule all{{}, std::max<int64_t>(1, small.layers), "", ""};
   for (const StartClass &each : small.classes)
@@ -192,7 +192,8 @@ void Chooser::chooseBytes(const Family &family) {
             (layers == fitting ? "as many as fit" : "as many as there are before the first is waited for"));
 }
 
-/// Of a layer that is too large for one bucket, one after the other as many as fit; likewise of what is in no layer.
+/// For a layer that is too large for one bucket: buckets with as many starts as fit, one after the other; likewise for
+/// what is in no layer.
 void Chooser::chooseParts(const Family &small) {
   for (bool ofLayers : {true, false}) {
     Family part{small.move, {}};
@@ -224,7 +225,7 @@ void Chooser::chooseByCosts(const Family &family) {
   double layer = small.bytesOf(true), others = small.bytesOf(false);
   if (small.classes.size() < 2 && (layer == 0 || family.layers < 2))
     return;
-  // Of so many layers in each: the latencies of all starts, and the last one's moving.
+  // With this many layers in each: the latencies of all starts, and the last one's moving.
   auto seconds = [&](int64_t layers) {
     double starts = std::ceil(static_cast<double>(std::max<int64_t>(1, family.layers)) / static_cast<double>(layers));
     StartCost last = costs.of(*family.move, static_cast<double>(layers) * layer + others);

@@ -11,26 +11,26 @@
 
 namespace dtc {
 
-/// Seconds of a collective: what each start takes whatever it moves, and what the bytes take.
+/// Seconds of a collective: what each start takes, whatever it moves, and what the bytes take.
 struct StartCost {
   double latency = 0, moving = 0;
 };
 
 /// What collectives cost, as far as that is known.
 struct StartCosts {
-  std::function<StartCost(const FlatMove &move, double payload)> of; ///< bytes as abi::payloadBytes has them
-  std::string links;                                                 ///< over which, for people
+  std::function<StartCost(const FlatMove &move, double payload)> of; ///< bytes as abi::payloadBytes counts them
+  std::string links;                                                 ///< the links, for people
   double mostBytes = 0; ///< of a bucket, where the costs are only assumed; 0: any number
 };
 
-/// Ring collectives over links of which only a guess is known: 5 us and 25 GB/s, as within and between nodes of today.
-/// Buckets of 1 MB at most, so that nothing large waits where the guess is wrong.
+/// Ring collectives over links that are only guessed: 5 us and 25 GB/s, as within and between today's nodes. Buckets of
+/// at most 1 MB, so that nothing large waits if the guess is wrong.
 StartCosts assumedCosts();
 
-/// As the cluster's figures say for the first rank's groups. `layout` outlives it.
+/// Costs by the cluster's figures for the first rank's groups. `layout` must outlive them.
 StartCosts costsOn(const timing::Layout &layout, const abi::Mesh &mesh);
 
-/// Rules for what starts no rule in `given` names.
+/// Rules for starts that no rule in `given` names.
 ///
 /// Starts of one kind, group and type differ in their names, and each layer has one start of each name. So the choice
 /// is how many layers go together, or which starts of a single layer.

@@ -1,4 +1,4 @@
-// Adds to a step that was read what an order and its costs take.
+// Adds to a step that was read what orders and costs need.
 #include "passes/schedule/ReadStep.h"
 
 #include "dialect/IR/ElementTypes.h"
@@ -50,7 +50,7 @@ static std::string nameOf(Operation *op) {
   return name;
 }
 
-/// Of several with one name in a layer the second is "... #2", in the order in which they were found.
+/// If several in a layer have one name, the second is "... #2", in the order in which they were found.
 static void nameCommands(const ReadRole::Function &read, FlatFunction &flat) {
   DenseMap<int64_t, llvm::StringMap<int>> known; // of each layer
   for (auto [op, command] : llvm::zip_equal(read.commands, flat.commands)) {
@@ -116,8 +116,8 @@ static FlatMove moveOf(Type moved, ArrayAttr axes, int64_t shift, bool isForward
   return move;
 }
 
-/// Gradients of parameters, and parameters that are gathered, may wait for others of their kind; activations are waited
-/// for at once. Those that other stages take part in keep the order that all share.
+/// Gradients of parameters, and parameters that are gathered, may wait for others of their kind; activations are
+/// awaited at once. Those that other stages take part in keep the order that all share.
 static void describeBucket(CollectiveOpInterface op, FlatCommand &command) {
   bool isOfParameter =
       command.direction == abi::UPDATE || command.direction == abi::WEIGHT_GRADIENT || isOfState(op->getOperand(0));

@@ -95,7 +95,7 @@ FailureOr<llvm::StringMap<std::string>> CommandEmitter::emit(int64_t number, Are
   return listOf;
 }
 
-/// The list of a stage before that says the same, in place of the last one.
+/// An equal list of an earlier stage replaces the last one.
 std::string CommandEmitter::findOrKeep(abi::CommandList *emitted, int before) {
   if (before == 0) // the first stage, or the only one
     return emitted->name();
@@ -132,7 +132,7 @@ LogicalResult CommandEmitter::emitOperation(Operation *op) {
   if (auto copy = dyn_cast<HostCopyOpInterface>(op))
     return emitHostCopy(copy);
   if (auto wait = dyn_cast<WaitOp>(op)) {
-    if (!parts.contains(wait.getFuture().getDefiningOp())) // which the wait of the first part ends
+    if (!parts.contains(wait.getFuture().getDefiningOp())) // which the wait for the first part covers
       emitWait(op, tokens.lookup(wait.getFuture()));
     return success();
   }
@@ -281,13 +281,14 @@ LogicalResult CommandEmitter::emitLaunch(LaunchOp op) {
   return setWork(command, kernels.workOf(op));
 }
 
-/// As one launch of the first one's kernel, over all elements: a flat kernel's code is told how many there are.
+/// Emits one launch of the first one's kernel, over all elements: a flat kernel's code takes their number as an
+/// argument.
 LogicalResult CommandEmitter::emitJoined(ArrayRef<LaunchOp> launches) {
   LaunchOp first = launches.front();
   int64_t count = 0;
   for (LaunchOp each : launches)
     count += cast<RankedTensorType>(each.getResult(0).getType()).getNumElements();
-  // In a module of its own, which is asked for its target: the other is being verified meanwhile.
+  // In a module of its own, from which the target is read: the other one is being verified meanwhile.
   OwningOpRef<ModuleOp> own = ModuleOp::create(first.getLoc());
   if (Attribute target = module->getAttr(module_attr::target))
     (*own)->setAttr(module_attr::target, target);
@@ -303,7 +304,7 @@ LogicalResult CommandEmitter::emitJoined(ArrayRef<LaunchOp> launches) {
   abi::Launch &launch = *command.mutable_launch();
   launch.set_kernel(kernelIndex(
       first.getKernel(), [&](abi::Kernel &described) { describeKernel(kernel, *interface, described); }, count));
-  // Tensors continue each other: those of the first begin all of them.
+  // Tensors continue each other: those of the first launch are the beginning of all.
   auto add = [&](Value value) {
     auto type = cast<RankedTensorType>(value.getType());
     addBuffer(launch, value);
@@ -360,7 +361,7 @@ LogicalResult CommandEmitter::emitLibraryCall(LibraryOpInterface op) {
   return setWork(command, workOf(op));
 }
 
-/// What is started next is a part of what was started last, under its token.
+/// The next start becomes a part of the last one, under its token.
 void CommandEmitter::continueBucket(Operation *part) {
   int last = list->commands_size() - 1;
   abi::Collective &before = *list->mutable_commands(last)->mutable_start();
@@ -395,19 +396,19 @@ LogicalResult CommandEmitter::emitStart(CollectiveOpInterface op) {
   tokens[op->getResult(0)] = nextToken;
   if (failed(setWork(command, workOf(op))))
     return failure();
-  // A collective that gives its value at once is waited for at once.
+  // A collective that returns a tensor and no future is awaited at once.
   if (!isa<FutureType>(op->getResult(0).getType()))
     emitWait(op, nextToken);
   ++nextToken;
   return success();
 }
 
-/// The same ranks meet on another channel for another purpose.
+/// The same ranks use another channel for another purpose.
 uint32_t CommandEmitter::groupIndex(ArrayRef<AxisRefAttr> axes, ArrayRef<int32_t> members, StringRef purpose) {
   std::string name = purpose.str();
   llvm::raw_string_ostream key(name);
   for (AxisRefAttr axis : axes)
-    key << " " << axis.getAsOpaquePointer(); // equal ones are one
+    key << " " << axis.getAsOpaquePointer(); // equal attributes are one object
   key << ":";
   for (int32_t member : members)
     key << " " << member;

@@ -11,10 +11,10 @@ namespace dtc {
 
 void emitAxis(mlir::dt::AxisRefAttr ref, mlir::dt::MeshAttr mesh, abi::AxisRef &out);
 
-/// For what ranks meet: on a channel of its own for each purpose.
+/// What ranks meet for: each purpose has a channel of its own.
 inline constexpr llvm::StringLiteral collectivePurpose = "collectives";
-/// Of what a stage sends or receives: each cut and direction has a channel of its own, as what waits for one stage must
-/// not keep up what another waits for. Of three cuts in a row the first and the third never meet.
+/// The purpose of what a stage sends or receives: each cut and direction has a channel of its own, since what waits for
+/// one stage must not hold up what another stage waits for. Of three cuts in a row the first and the third never meet.
 std::string transferPurpose(int64_t stage, int64_t shift, bool isForward);
 
 /// The layers that a manifest names, in the order of their first mention.
@@ -22,7 +22,7 @@ class LayerTable {
 public:
   explicit LayerTable(abi::Manifest &manifest) : manifest(manifest) {}
   uint32_t indexOf(mlir::dt::LayerAttr layer);
-  /// Among the layers of a stage.
+  /// The index among the layers of a stage.
   uint32_t indexIn(int64_t stage, mlir::dt::LayerAttr layer);
 
 private:
@@ -34,7 +34,7 @@ private:
 class CommandEmitter {
 public:
   CommandEmitter(mlir::ModuleOp module, LayerTable &layers, abi::Manifest &manifest);
-  /// The lists of one stage. Gives the list of each function: that of a stage before, where it is equal.
+  /// Emits the lists of one stage. Returns the list of each function: an earlier stage's if it is equal.
   mlir::FailureOr<llvm::StringMap<std::string>> emit(int64_t stage, ArenaLayout &arena);
 
 private:
@@ -59,11 +59,11 @@ private:
   abi::Command &addCommand(mlir::Operation *op);
   uint64_t addressOf(mlir::Value value) { return arena->spaceAddress(arena->addressOf(function, value)); }
   void addBuffer(abi::Launch &launch, mlir::Value value);
-  /// `sites`: of the launch; without any, a scalar tells the site itself.
+  /// `sites`: those of the launch; without any, a scalar is the site itself.
   void addScalars(abi::Launch &launch, llvm::ArrayRef<mlir::dt::LaunchScalar> scalars,
                   llvm::ArrayRef<int64_t> sites = {});
   uint32_t siteIndex(int64_t site);
-  /// Of a kernel; `count`: told to do so many elements instead of its own.
+  /// The index of a kernel; `count`: how many elements it computes instead of its own number.
   uint32_t kernelIndex(llvm::StringRef symbol, llvm::function_ref<void(abi::Kernel &)> describe, int64_t count = 0);
   uint32_t locationIndex(mlir::Operation *op);
 
@@ -80,7 +80,7 @@ private:
   abi::CommandList *list = nullptr;
   llvm::StringMap<uint32_t> kernelIndices, locationIndices, groupIndices;
   std::vector<Meeting> meetings; ///< of the groups
-  /// Of locations within layers: several operations have the same, and its text is long to make.
+  /// Locations within layers: several operations share one, and making its text takes long.
   llvm::DenseMap<std::pair<mlir::Attribute, mlir::Attribute>, uint32_t> locationsKnown;
   llvm::DenseMap<int64_t, uint32_t> siteIndices;                   ///< in the stage
   llvm::DenseMap<mlir::Value, uint32_t> tokens;                    ///< of what is started, by its future

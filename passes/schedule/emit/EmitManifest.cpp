@@ -76,7 +76,7 @@ static abi::Tensor::Role roleOf(PortAttr port) {
   case PortKind::Received:
   case PortKind::SentGradient:
   case PortKind::ReceivedGradient:
-    break; // no host knows them
+    break; // hosts do not know these
   }
   llvm_unreachable("all kinds are covered");
 }
@@ -110,7 +110,7 @@ static void emitTensors(const ArenaLayout &arena, MeshAttr mesh, const abi::Mani
   }
 }
 
-/// Of one place, and without room, but for those that the arena says more of.
+/// Spaces have one place and no room, except those for which the arena says more.
 static void emitSpaces(const ArenaLayout &arena, bool isCut, abi::Role &role) {
   uint32_t count = arena.hostBytes() > 0 ? numSpaces : isCut ? hostSpace : stashSpace;
   for (uint32_t number = 0; number < count; ++number) {

@@ -1,4 +1,4 @@
-// What operations say of themselves, as the manifest has it.
+// What operations say about themselves, in the manifest's terms.
 #include "passes/schedule/emit/EmitMarks.h"
 
 #include "dialect/IR/ElementTypes.h"

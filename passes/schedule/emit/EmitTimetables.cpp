@@ -1,4 +1,4 @@
-// Writes timetables down as the manifest has them.
+// Writes timetables in the manifest's form.
 #include "passes/schedule/emit/EmitTimetables.h"
 
 #include "passes/schedule/memory/ArenaLayout.h"
@@ -31,7 +31,7 @@ std::string nameOfRole(ModuleOp module, int64_t stage) {
   return stagesOf(module) > 1 ? "stage " + std::to_string(stage) : "all";
 }
 
-/// Places of spaces that turned out to hold nothing are not mentioned.
+/// Places of spaces that turned out to be empty are left out.
 static void emitEntry(EntryAttr entry, int64_t stage, const llvm::StringMap<std::string> &listOf, const abi::Role &role,
                       abi::TimetableEntry &out) {
   StringRef function = entry.getFunction().getValue();

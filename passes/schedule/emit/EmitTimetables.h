@@ -1,4 +1,4 @@
-// Writes timetables down as the manifest has them.
+// Writes timetables in the manifest's form.
 #pragma once
 
 #include "dialect/IR/Attributes.h"
@@ -7,10 +7,10 @@
 
 namespace dtc {
 
-/// What a list is for; once, where nothing says so.
+/// What a list is for; `once` if it does not say.
 abi::CommandList::Duty abiDutyOf(mlir::dt::DutyAttr duty);
 
-/// How messages and `dtc inspect` call what the ranks of a stage do.
+/// The name in messages and `dtc inspect` for what the ranks of a stage do.
 std::string nameOfRole(mlir::ModuleOp module, int64_t stage);
 
 /// The timetables of a stage, one to one. `listOf`: the list of a function, which may be that of an equal one.

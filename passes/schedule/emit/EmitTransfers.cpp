@@ -1,5 +1,4 @@
-// The commands of what stages of a pipeline hand to each other, and of what leaves for the host's memory and comes
-// back.
+// The commands for what stages of a pipeline hand to each other, and for what goes to the host's memory and comes back.
 #include "passes/schedule/emit/EmitCommands.h"
 
 #include "dialect/IR/ElementTypes.h"
@@ -20,7 +19,8 @@ uint32_t CommandEmitter::tokenOf(PortAttr port) {
   return entry->second;
 }
 
-/// What is handed on, by its place within its layer, which is another stage's on one side: equal stages say the same.
+/// The name of what is handed on: its place within its layer. On one side the layer is another stage's, so equal stages
+/// use the same name.
 static std::string nameWithinLayer(ModuleOp module, StringRef name) {
   if (auto stages = module->getAttrOfType<ArrayAttr>(module_attr::stages))
     for (auto layers : stages.getAsRange<ArrayAttr>())
@@ -66,7 +66,7 @@ void CommandEmitter::emitAwait(AwaitOp op) {
   wait.set_token_space(abi::spaceOf(addressOf(op.getOperand())));
 }
 
-/// Those of a kind queue behind each other alone: what comes back does not wait for what leaves.
+/// Copies queue only behind those of the same kind: what comes back does not wait for what leaves.
 LogicalResult CommandEmitter::emitHostCopy(HostCopyOpInterface op) {
   Value from = op->getOperand(0), to = op->getResult(0);
   if (!isa<FutureType>(to.getType()))

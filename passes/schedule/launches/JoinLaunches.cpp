@@ -11,11 +11,11 @@ namespace {
 using Range = std::pair<uint64_t, uint64_t>;
 Range rangeOf(const LaunchBuffer &buffer) { return {buffer.begin, buffer.end}; }
 
-/// Which group touched each byte: of several the last.
+/// Which group touched each byte last.
 class LastGroups {
 public:
   void mark(Range range, int group);
-  /// The last that touched a part of the range, or -1.
+  /// The last group that touched a part of the range, or -1.
   int in(Range range) const;
 
 private:
@@ -24,10 +24,10 @@ private:
     int group;
   };
   void splitAt(uint64_t address);
-  std::map<uint64_t, Piece> pieces; ///< by begin
+  std::map<uint64_t, Piece> pieces; ///< by where they begin
 };
 
-/// Joins as it goes. Each launch of an update asks, so nothing here looks at all groups.
+/// Joins launches one after the other. This runs for each launch of an update, so nothing here looks at all groups.
 class Joiner {
 public:
   explicit Joiner(const LaunchRun &run) : run(run) {}
@@ -56,7 +56,7 @@ private:
   LastGroups readBy, writtenBy;
 };
 
-/// A piece ends at `address`, or none lies there.
+/// Afterwards a piece ends at `address`, or none is there.
 void LastGroups::splitAt(uint64_t address) {
   auto piece = pieces.lower_bound(address);
   if (piece == pieces.begin() || std::prev(piece)->second.end <= address)
@@ -94,7 +94,7 @@ int LastGroups::in(Range range) const {
 void Joiner::visit(int launch, unsigned formula) {
   int group = static_cast<int>(groups.size());
   if (formula != 0) {
-    // What continues a group begins where its first result ends.
+    // A launch that continues a group begins where the group's first result ends.
     if (auto ending = endingAt.find({formula, firstWritten(launch).begin}); ending != endingAt.end())
       if (auto found = std::ranges::find_if(ending->second, [&](int each) { return continues(each, launch); });
           found != ending->second.end() && !isInTheWay(*found, launch)) {
@@ -121,7 +121,7 @@ bool Joiner::continues(int group, int launch) const {
                             });
 }
 
-/// Whether a launch cannot be done before the groups behind this one: one writes what the other touches.
+/// Whether a launch cannot run before the groups after this one: one writes what the other touches.
 bool Joiner::isInTheWay(int group, int launch) const {
   return std::ranges::any_of(buffers[launch], [&](const LaunchBuffer &buffer) {
     return writtenBy.in(rangeOf(buffer)) > group || (buffer.isWritten && readBy.in(rangeOf(buffer)) > group);
@@ -132,7 +132,7 @@ bool Joiner::isInTheWay(int group, int launch) const {
 
 std::vector<std::vector<int>> joinLaunches(const LaunchRun &run) {
   std::set<unsigned> seen;
-  // Most stand alone or beside others of other formulas: no need to ask where these lie.
+  // Most are alone or next to others with other formulas: no need to ask where these are.
   if (std::ranges::any_of(run.formulas, [&](unsigned formula) { return formula != 0 && !seen.insert(formula).second; }))
     return Joiner(run).join();
   std::vector<std::vector<int>> alone;

@@ -6,7 +6,7 @@ namespace dtc {
 
 std::vector<bool> joinStarts(std::span<const StartEvent> events, size_t starts) {
   using Kind = StartEvent::Kind;
-  std::vector<int> awaitedBefore(starts, -1); // of each start: which one is waited for right before it
+  std::vector<int> awaitedBefore(starts, -1); // for each start: which one is waited for right before it
   for (size_t i = 1; i < events.size(); ++i)
     if (events[i].kind == Kind::Wait && events[i - 1].kind == Kind::Wait)
       awaitedBefore[static_cast<size_t>(events[i].start)] = events[i - 1].start;

@@ -24,7 +24,7 @@ JoinedLaunches::JoinedLaunches(func::FuncOp function, ArenaLayout &arena, Kernel
     if (auto launch = dyn_cast<LaunchOp>(op)) {
       launches.push_back(launch);
     } else if (!isa<ViewOpInterface>(op)) {
-      join(launches, formulas); // what else there is may touch anything, or should begin as soon as it can
+      join(launches, formulas); // other operations may touch anything, or should begin as soon as they can
       launches.clear();
     }
   }

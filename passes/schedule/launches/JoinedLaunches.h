@@ -1,5 +1,5 @@
-// Launches of one elementwise formula on tensors that continue each other in memory, which one command does: the answer
-// of JoinLaunches.h in terms of the IR.
+// Launches of one elementwise formula on tensors that continue each other in memory, which become one command: the
+// answer of JoinLaunches.h in terms of the IR.
 #pragma once
 
 #include "passes/lower/kernels/Kernels.h"
@@ -13,7 +13,7 @@ class Formulas {
 public:
   explicit Formulas(Kernels &kernels) : kernels(kernels) {}
 
-  /// 0 where the kernel is no elementwise formula.
+  /// 0 if the kernel is not an elementwise formula.
   unsigned numberOf(mlir::dt::LaunchOp launch);
 
 private:
@@ -24,11 +24,11 @@ private:
 
 class JoinedLaunches {
 public:
-  /// Of a function in Form 5. All references outlive this.
+  /// For a function in Form 5. All references must outlive this object.
   JoinedLaunches(mlir::func::FuncOp function, ArenaLayout &arena, Kernels &kernels);
 
-  /// The launches that are done where `launch` stands, in the order of memory: it alone, or it and later ones. None
-  /// where an earlier one does it.
+  /// The launches that run where `launch` is, in the order of memory: it alone, or it and later ones. None if an
+  /// earlier launch includes it.
   llvm::ArrayRef<mlir::dt::LaunchOp> at(mlir::dt::LaunchOp launch) const;
 
 private:

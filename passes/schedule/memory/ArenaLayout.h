@@ -1,16 +1,16 @@
-// Where every tensor of a module in Form 5 lies in a rank's arena, as the module's attributes say it: dt-plan-memory
+// Where every tensor of a module in Form 5 is in a rank's arena, according to the module's attributes: dt-plan-memory
 // writes them, dt-verify-when proves that they fit together, emission reads them.
 //
-//   module     dt.arena = {bytes, shared}   the arena's size, and where the part begins that peers see; of a pipeline a
+//   module     dt.arena = {bytes, shared}   the arena's size, and where the part that peers see begins; for a pipeline a
 //                                           list with one for each stage. `spaces`: those of several places
 //                                           (Spaces.h), as [number, base, stride, places]. `host`: bytes of the host's
-//                                           memory beside the arena, if there are any
+//                                           memory outside the arena, if there are any
 //   function   dt.offsets = {arguments, results, values}   of tensors that functions hand to each other, the same in
 //                                           all of them; and of each operation's results, one after the other: views
-//                                           and waits have none, they lie where they look. (One list a function: of an
-//                                           attribute an operation there would be as many as tensors.)
+//                                           and waits have none, they are where their operand is. (One list per
+//                                           function: attributes of operations would be as many as tensors.)
 //
-// All in bytes from the arena's begin. What lies in the host's memory lies behind the arena.
+// All in bytes from the arena's beginning. What is in the host's memory is numbered after the arena.
 #pragma once
 
 #include "dialect/IR/ElementTypes.h"
@@ -29,9 +29,9 @@ inline constexpr llvm::StringLiteral arenaAttr = "dt.arena", offsetsAttr = "dt.o
 /// What a function's `dt.offsets` says.
 struct FunctionOffsets {
   llvm::ArrayRef<int64_t> arguments, results;
-  llvm::ArrayRef<int64_t> values; ///< of what owns a buffer (Layouts::ownsBuffer), in the order in which it is made
+  llvm::ArrayRef<int64_t> values; ///< of values with buffers (Layouts::ownsBuffer), in the order in which they are made
 
-  /// Emits an error where the function lacks one for an argument or a result.
+  /// Emits an error if the function lacks one for an argument or a result.
   static mlir::FailureOr<FunctionOffsets> of(mlir::func::FuncOp function);
   void writeTo(mlir::func::FuncOp function) const;
 };
@@ -41,7 +41,7 @@ Holds holdsOf(mlir::dt::PortAttr port);
 
 /// How many stages the module's model has been cut into.
 int64_t stagesOf(mlir::ModuleOp module);
-/// The functions of one of them; all where the module has not been cut.
+/// The functions of a stage; all if the module has not been cut.
 llvm::SmallVector<mlir::func::FuncOp> functionsOf(mlir::ModuleOp module, int64_t stage);
 /// How many places each space has, as the stage's timetables say.
 llvm::SmallVector<uint32_t> placesOf(mlir::ModuleOp module, int64_t stage);
@@ -56,18 +56,18 @@ struct PlacedTensor {
 
 class ArenaLayout {
 public:
-  /// Of one stage. Emits an error where the module lacks one of the attributes.
+  /// Reads the layout of one stage. Emits an error if the module lacks one of the attributes.
   static mlir::FailureOr<ArenaLayout> read(mlir::ModuleOp module, int64_t stage = 0);
 
   uint64_t bytes() const { return extent.bytes; }
   uint64_t sharedBegin() const { return extent.shared; }
-  /// Of the host's memory.
+  /// The size of the part in the host's memory.
   uint64_t hostBytes() const { return extent.host; }
-  /// Whether what begins at an offset lies there.
+  /// Whether what begins at an offset is in the host's memory.
   bool isOfHost(uint64_t offset) const { return extent.host > 0 && offset >= extent.bytes; }
-  /// Places begin at multiples of it, as the module's target has it.
+  /// Places begin at multiples of this, as the module's target requires.
   uint64_t alignment() const { return unit; }
-  /// Those of several places, in the order of their numbers.
+  /// Spaces of several places, in the order of their numbers.
   llvm::ArrayRef<PlacedSpace> spaces() const { return extent.spaces; }
   /// Where the private and the registered memory of one place end.
   uint64_t privateSpaceEnd() const { return extent.privateSpaceEnd(); }
@@ -75,12 +75,12 @@ public:
   /// In the order in which the functions first mention them.
   llvm::ArrayRef<PlacedTensor> tensors() const { return named; }
   Layouts &layoutsOf(mlir::func::FuncOp function) { return *layouts.find(function)->second; }
-  /// Of a value that is no view: an argument or a result of an operation.
+  /// The offset of a value that is not a view: an argument or a result of an operation.
   uint64_t offsetOf(mlir::Value root) const { return offsets.lookup(root); }
   bool hasOffset(mlir::Value root) const { return offsets.contains(root); }
-  /// Of a value's first element, in bytes from the arena's begin.
+  /// The address of a value's first element, in bytes from the arena's beginning.
   uint64_t addressOf(mlir::func::FuncOp function, mlir::Value value);
-  /// As the manifest names it: in the space of the part of the arena where it lies.
+  /// The offset as the manifest gives it: within the space of the part of the arena where it is.
   uint64_t spaceAddress(uint64_t offset) const;
   /// Bytes by category, in a fixed order; they add up to the arena.
   std::vector<std::pair<std::string, uint64_t>> memoryUse() const;

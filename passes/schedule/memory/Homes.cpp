@@ -20,7 +20,7 @@ void Homes::moveInto(int port, int other) {
   tenants[owner].insert(tenants[owner].end(), moving.begin(), moving.end());
 }
 
-/// Of one function.
+/// Plans the homes of one function.
 class HomePlanner {
 public:
   HomePlanner(Homes &all, size_t number, const FlatOrder &order, const Positions &positions)
@@ -88,13 +88,13 @@ private:
   const Positions &positions;
   FunctionHomes &own;
   std::vector<int> lastRead;   ///< positions; -1: never
-  std::vector<int> firstPart;  ///< positions where a first part of a value is written; INT_MAX: all is at once
+  std::vector<int> firstPart;  ///< positions where the first part of a value is written; INT_MAX: it is written at once
   std::vector<int> boundTo;    ///< the port that a value is returned as, or -1
-  std::vector<int> argumentOf; ///< a port: the value that it comes in as, or -1
+  std::vector<int> argumentOf; ///< by port: the value that it comes in as, or -1
   std::vector<Home> taken;     ///< homes that results of the current command have taken
 };
 
-/// The value is written straight into the port's memory; so is what it must be written in place of.
+/// Lets the value, and what it must be written in place of, be written straight into the port's memory.
 void HomePlanner::bindResult(int value, int port) {
   boundTo[value] = port;
   const FlatCommand &command = function.commands[function.definedBy[value]];
@@ -108,7 +108,7 @@ void HomePlanner::bindResult(int value, int port) {
     bindSource(value, port);
 }
 
-/// A reduced gradient takes over the gradient's memory when nothing else reads that.
+/// Lets a reduced gradient take over the gradient's memory if nothing else reads that.
 void HomePlanner::takeOverGradient(int value, int port) {
   int gradient = all.role.ports[port].gradient;
   if (gradient >= 0 && all.owners[port] < 0 && all.role.ports[gradient].bytes == function.valueBytes[value] &&
@@ -116,7 +116,7 @@ void HomePlanner::takeOverGradient(int value, int port) {
     all.moveInto(port, gradient);
 }
 
-/// What a collective reduces in place is computed where its result lies.
+/// Lets what a collective reduces in place be computed where its result is.
 void HomePlanner::bindSource(int value, int port) {
   int number = function.definedBy[value];
   const FlatCommand &command = function.commands[number];
@@ -128,7 +128,7 @@ void HomePlanner::bindSource(int value, int port) {
   }
 }
 
-/// Whether a port's memory is free when a value is written: no argument that lies there is read later.
+/// Whether a port's memory is free when a value is written: no argument that is there is read later.
 bool HomePlanner::mayOverwrite(int value, int port) const {
   auto isRead = [&](int other) {
     int argument = argumentOf[other];

@@ -1,8 +1,8 @@
 // Which values share memory because one takes it over from another, and how long each piece is needed.
 //
-// A value lies in the memory of a tensor that functions hand to each other (a port), or in a temporary's. An operation
-// writes in place of an operand that is read for the last time; what is returned is computed where its port lies; what
-// a collective reduces in place is computed where its result lies.
+// A value is in the memory of a tensor that functions hand to each other (a port), or in a temporary's. An operation
+// writes in place of an operand that is read for the last time; what is returned is computed where its port is; what a
+// collective reduces in place is computed where its result is.
 #pragma once
 
 #include "passes/schedule/FlatStep.h"
@@ -12,20 +12,20 @@
 
 namespace dtc {
 
-/// When each command of a function runs: numbers that grow with the order, from 0, and one behind all of them.
+/// When each command of a function runs: numbers that grow with the order, from 0, and one after all of them.
 struct Positions {
   std::vector<int> at; ///< of each command
   int end = 0;
 };
 
-/// A temporary: memory for its bytes from a position to another, both included.
+/// A temporary: memory for its bytes from one position to another, both included.
 struct Temporary {
   uint64_t bytes = 0; ///< 0: there is none
   int first = 0, last = 0;
   Part part = Part::Private;
 };
 
-/// Where a value lies: in a port's memory (>= 0) or in that of the temporary of value -1 - home of its function.
+/// Where a value is: in a port's memory (>= 0), or in the memory of its function's temporary for value -1 - home.
 using Home = int;
 constexpr Home noHome = INT_MIN;
 
@@ -42,18 +42,18 @@ public:
   void assign(const std::vector<FlatOrder> &orders, const std::vector<Positions> &positions);
 
   const FunctionHomes &of(size_t function) const { return ofFunctions[function]; }
-  /// The port in whose memory a port lies: itself, or another.
+  /// The port in whose memory a port is: itself, or another.
   int ownerOf(int port) const { return owners[port] < 0 ? port : owners[port]; }
   bool isShared(int port) const { return shared[ownerOf(port)]; }
 
 private:
   friend class HomePlanner;
-  /// `port`, and who lies in its memory, moves into the memory of `other`.
+  /// Moves `port`, and the ports in its memory, into the memory of `other`.
   void moveInto(int port, int other);
 
   const FlatRole &role;
   std::vector<int> owners;               ///< -1: it has its own
-  std::vector<std::vector<int>> tenants; ///< of an owner: who lies in its memory
+  std::vector<std::vector<int>> tenants; ///< of an owner: the ports in its memory
   std::vector<bool> shared;              ///< of owners
   std::vector<FunctionHomes> ofFunctions;
 };

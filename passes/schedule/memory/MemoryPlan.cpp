@@ -1,4 +1,4 @@
-// Asks the planner, and gives its answer in terms of the IR.
+// Asks the planner, and returns its answer in terms of the IR.
 #include "passes/schedule/memory/MemoryPlan.h"
 
 using namespace mlir;
@@ -6,7 +6,7 @@ using namespace mlir::dt;
 
 namespace dtc {
 
-/// What is written in place of an operand must be done with all that read that.
+/// Checks that all readers of an operand are done before something is written in its place.
 static LogicalResult checkInPlace(const ReadRole &read) {
   for (auto [own, flat] : llvm::zip_equal(read.functions, read.role.functions))
     for (auto [number, command] : llvm::enumerate(flat.commands))
@@ -63,7 +63,7 @@ SmallVector<MemoryPlan::AtThePeak> MemoryPlan::atThePeak() const {
       if (bytesInArena(each) > 0 && each.first <= at && at <= each.last)
         peak.push_back({number, value});
   }
-  llvm::sort(peak, [&](auto a, auto b) { // of one list: equal sizes in its order
+  llvm::sort(peak, [&](auto a, auto b) { // within one list, equal sizes in its order
     return bytesOfThose(a) != bytesOfThose(b) ? bytesOfThose(a) > bytesOfThose(b) : a < b;
   });
   return llvm::map_to_vector(

@@ -1,4 +1,4 @@
-// Where every tensor of a module lies in a rank's arena: the planner's answer (StepPlanner.h) in terms of the IR.
+// Where every tensor of a module is in a rank's arena: the planner's answer (StepPlanner.h) in terms of the IR.
 #pragma once
 
 #include "passes/schedule/ReadStep.h"
@@ -17,10 +17,11 @@ public:
   uint64_t arenaBytes() const { return planner->arena().bytes; }
   uint64_t sharedBegin() const { return planner->arena().shared; }
   uint64_t hostBytes() const { return planner->arena().host; }
-  /// Those of several places; others have none.
+  /// Spaces of several places; others have none.
   llvm::ArrayRef<PlacedSpace> spaces() const { return planner->arena().spaces; }
   Layouts &layoutsOf(mlir::func::FuncOp function) { return *read->functions[numberOf(function)].layouts; }
-  /// Bytes from the arena's begin to a tensor that functions hand to each other, and to a value with memory of its own.
+  /// Bytes from the arena's beginning to a tensor that functions hand to each other, and to a value with memory of its
+  /// own.
   uint64_t offsetOf(mlir::dt::PortAttr port) const { return planner->offsetOfPort(ports.lookup(port.identity())); }
   uint64_t offsetOf(mlir::func::FuncOp function, mlir::Value root) const;
 
@@ -28,7 +29,7 @@ public:
     uint64_t bytes;
     mlir::Value value; ///< one of the values that the temporary holds
   };
-  /// The temporaries alive where most bytes are alive, the largest first.
+  /// The temporaries alive when the most bytes are alive, the largest first.
   llvm::SmallVector<AtThePeak> atThePeak() const;
 
 private:

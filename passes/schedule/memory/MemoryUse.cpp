@@ -31,7 +31,7 @@ uint64_t ArenaExtent::registeredSpaceEnd() const {
 
 std::vector<std::pair<std::string, uint64_t>> memoryUse(const ArenaExtent &arena,
                                                         const std::vector<HeldTensor> &tensors) {
-  std::unordered_set<uint64_t> counted; // tensors that take over another's memory lie where that does
+  std::unordered_set<uint64_t> counted; // tensors that take over another's memory are at its offset
   uint64_t state = 0, copies = 0, slots = 0, gradients = 0, caches = 0, interface = 0;
   uint64_t privateNamed = 0, sharedNamed = arena.shared;
   for (const HeldTensor &tensor : tensors) {

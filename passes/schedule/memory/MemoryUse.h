@@ -10,7 +10,7 @@ namespace dtc {
 
 constexpr uint64_t alignTo(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
-/// Memory of several places, as module and manifest know it.
+/// Memory of several places, as in the module and the manifest.
 struct PlacedSpace {
   uint32_t number; ///< a Space
   uint64_t base, stride;
@@ -21,7 +21,7 @@ struct PlacedSpace {
 /// What memory that lives for the whole run holds.
 enum class Holds { Parameters, Copies, Slots, Gradients, Caches, Interface };
 
-/// A tensor that lives for the whole run. Several may lie in the same memory.
+/// A tensor that lives for the whole run. Several may be in the same memory.
 struct HeldTensor {
   uint64_t begin, end; ///< the end at a multiple of the arena's unit
   Holds holds;
@@ -29,10 +29,10 @@ struct HeldTensor {
 
 struct ArenaExtent {
   uint64_t bytes = 0;
-  uint64_t shared = 0;     ///< where the part begins that peers see
-  uint64_t privateEnd = 0; ///< of what has one place and is not seen by peers
+  uint64_t shared = 0;     ///< where the part that peers see begins
+  uint64_t privateEnd = 0; ///< the end of what has one place and is not seen by peers
   std::vector<PlacedSpace> spaces;
-  uint64_t host = 0; ///< of the host's memory, whose places are numbered behind it
+  uint64_t host = 0; ///< bytes of the host's memory, whose offsets follow the arena's
 
   bool isOfSeveral(uint64_t offset) const;
   /// Where the private and the registered memory of one place end.

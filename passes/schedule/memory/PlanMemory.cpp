@@ -1,4 +1,4 @@
-// Writes down where every tensor lies; see Passes.td.
+// Records where every tensor is; see Passes.td.
 #include "passes/schedule/Passes.h"
 #include "passes/schedule/memory/ArenaLayout.h"
 #include "passes/schedule/memory/MemoryPlan.h"

@@ -1,14 +1,15 @@
-// Places intervals largest first, each at the lowest offset that is free as long as it lives.
+// Places intervals largest first, each at the lowest offset that is free for as long as it lives.
 //
 // What is occupied while an interval lives comes from a segment tree over time. Each node stands for a span of time and
-// keeps two sets of ranges of memory: `within`, occupied at some moment of the span by what lives no longer than the
-// node's parent's span does, and `across`, occupied throughout the span by such. What an interval must keep clear of is
-// then in O(log n) sets: `within` of the largest spans that make up its life, and `across` of the spans around those.
+// keeps two sets of ranges of memory: `within`, occupied at some moment of the span by intervals that live no longer
+// than the parent node's span, and `across`, occupied throughout the span by such intervals. What an interval must keep
+// clear of is then in O(log n) sets: `within` of the largest spans that make up its life, and `across` of the spans
+// around those.
 //
-// Sets hold whole runs, not intervals: what lies side by side is one range. Because the largest are placed first and as
-// low as possible, memory that is occupied in a span is nearly a single run, of however many intervals: a training step
-// has thousands of equal sizes, stacked upon each other in the forward pass and taken down in the backward pass. So a
-// set is searched in few steps. Runs that stay apart make it slower, not wrong.
+// Sets hold whole runs, not intervals: adjacent ones are one range. Because the largest are placed first and as low as
+// possible, memory that is occupied in a span is nearly a single run, however many intervals it has: a training step
+// has thousands of equal sizes, stacked up in the forward pass and taken down in the backward pass. So searching a set
+// takes few steps. Runs that stay apart make it slower, not wrong.
 #include "passes/schedule/memory/StorageProblem.h"
 
 #include <algorithm>
@@ -27,9 +28,9 @@ class RangeSet {
 public:
   bool empty() const { return ranges.empty(); }
 
-  /// Adds a range; false where all of it was there.
+  /// Adds a range; returns false if all of it was there.
   bool add(Range range) {
-    // The first that overlaps or touches it, and the first behind those.
+    // The first that overlaps or touches it, and the first after those.
     auto first = firstEndingFrom(range.begin);
     if (first != ranges.end() && first->begin <= range.begin && first->end >= range.end)
       return false;
@@ -45,7 +46,7 @@ public:
     return true;
   }
 
-  /// Raises `offset` to the next at which `bytes` are free here; whether that is another.
+  /// Raises `offset` to the next at which `bytes` are free here; returns whether it changed.
   bool raise(uint64_t &offset, uint64_t bytes) const {
     uint64_t before = offset;
     for (auto range = firstEndingFrom(offset + 1); range != ranges.end() && range->begin < offset + bytes; ++range)
@@ -64,7 +65,7 @@ private:
   std::vector<Range> ranges;
 };
 
-/// What is occupied when.
+/// What is occupied, and when.
 class Occupation {
 public:
   explicit Occupation(size_t moments) : leaves(std::bit_ceil(std::max(moments, size_t(1)))), nodes(2 * leaves) {}
@@ -72,7 +73,7 @@ public:
   void occupy(size_t first, size_t last, Range range) {
     auto cover = [&](size_t node) {
       nodes[node].across.add(range);
-      // What is within a span is within those around it: one that has it says that all do.
+      // What is within a span is within those around it: if one has it, so do all around it.
       for (; node > 0 && nodes[node].within.add(range); node /= 2) {
       }
     };
@@ -89,7 +90,7 @@ public:
     met.clear();
     meet(1, 0, leaves - 1, first, last);
     uint64_t offset = 0;
-    // In turns, until none of them raises it any more.
+    // The sets take turns, until none of them raises it any more.
     for (size_t set = 0, calm = 0; calm < met.size(); set = set + 1 == met.size() ? 0 : set + 1)
       calm = met[set]->raise(offset, bytes) ? 1 : calm + 1;
     return offset;
@@ -101,7 +102,7 @@ private:
   };
 
   /// Collects the sets of what is occupied at some moment from `first` to `last`. `node` spans `begin` to `end`. Spans
-  /// come from the longest to the shortest: what lives long is large and lies low.
+  /// come from the longest to the shortest: what lives long is large and at low offsets.
   void meet(size_t node, size_t begin, size_t end, size_t first, size_t last) {
     if (nodes[node].within.empty())
       return;
@@ -148,7 +149,7 @@ private:
 
 StorageSolution placeLargestFirst(const StorageProblem &problem) {
   const std::vector<StorageInterval> &intervals = problem.intervals;
-  std::vector<size_t> order; // those of no bytes lie at 0
+  std::vector<size_t> order; // those without bytes are at 0
   for (size_t index = 0; index < intervals.size(); ++index)
     if (intervals[index].bytes > 0)
       order.push_back(index);

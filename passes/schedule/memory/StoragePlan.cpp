@@ -5,7 +5,7 @@
 
 namespace dtc {
 
-/// More moves are not followed one by one.
+/// Beyond this number, moves are not followed one by one.
 constexpr size_t mostMoves = 64;
 
 StoragePlan::Placed StoragePlan::withoutPlace(size_t index) const {
@@ -31,7 +31,7 @@ void StoragePlan::rankAll() {
             [&](const Placed &a, const Placed &b) { return current.isPlacedBefore(a.index, b.index); });
 }
 
-/// Where an interval stands in the order of placing, or would.
+/// The rank that an interval has, or would have, in the order of placing.
 size_t StoragePlan::rankFor(size_t index) const {
   auto rank = std::partition_point(ranked.begin(), ranked.end(),
                                    [&](const Placed &other) { return current.isPlacedBefore(other.index, index); });
@@ -62,7 +62,7 @@ void StoragePlan::change(size_t index, StorageInterval interval) {
 
 static bool liveTogether(const auto &a, const auto &b) { return a.first <= b.last && b.first <= a.last; }
 
-/// Whether what moved lies where this one does, or opened a lower place for it.
+/// Whether something that moved is now where this one is, or opened a lower place for it.
 bool StoragePlan::isAffected(size_t rank) {
   const Placed &placed = ranked[rank];
   return std::any_of(moves.begin(), moves.end(), [&](Move &move) {
@@ -71,8 +71,8 @@ bool StoragePlan::isAffected(size_t rank) {
   });
 }
 
-/// Whether a part of what was left is free as long as the one of this rank lives. Memory that one interval left is
-/// mostly that of others at other times, and one of these answers for all that live long.
+/// Whether a part of the memory that was left is free for as long as the interval of this rank lives. Memory that one
+/// interval left mostly belongs to others at other times, and one of these is the answer for all that live long.
 bool StoragePlan::isFree(Move &move, size_t rank) {
   auto isHeldBy = [&](const Placed &other) {
     return other.begin <= move.before.begin && move.before.end <= other.end && liveTogether(other, ranked[rank]);
@@ -85,7 +85,7 @@ bool StoragePlan::isFree(Move &move, size_t rank) {
   return holder == end;
 }
 
-/// The lowest offset that those before a rank leave free.
+/// The lowest offset that the intervals before a rank leave free.
 uint64_t StoragePlan::lowestFree(size_t rank, uint64_t room) {
   occupied.clear();
   for (size_t before = 0; before < rank; ++before)

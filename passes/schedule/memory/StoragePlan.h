@@ -1,10 +1,11 @@
-// A storage problem that changes, and its solution: what placeLargestFirst would give, without placing everything anew.
+// A storage problem that changes, and its solution: what placeLargestFirst would give, without placing everything
+// again.
 //
 // Intervals are placed in an order, and each looks only at those before it. So after a change nothing before the
-// changed one moves, and of those behind it only what is alive with something that moved, and either lies where that
-// lies now, or above where it lay. Each of these is placed again in its turn, and if it moves it is one of those that
-// moved. Most changes move few: of a step with 96 layers a tenth of a percent. Where many move, all are placed anew,
-// which costs less than to follow each.
+// changed one moves. Of those after it, only an interval moves that is alive together with something that moved, and is
+// either where that is now, or above where it was. Each of these is placed again in its turn, and if it moves it is one
+// of those that moved. Most changes move few: in a step with 96 layers a tenth of a percent. Where many move, all are
+// placed again, which costs less than following each.
 #pragma once
 
 #include "passes/schedule/memory/StorageProblem.h"
@@ -20,9 +21,10 @@ public:
   const StorageProblem &problem() const { return current; }
   const StorageSolution &solution() const { return solved; }
 
-  /// Gives an interval other bytes or another life. One of no bytes is none: so intervals are removed and come back.
+  /// Gives an interval other bytes or another lifetime. Without bytes it does not count: that is how intervals are
+  /// removed and come back.
   void change(size_t index, StorageInterval interval);
-  /// Adds one, and gives its index.
+  /// Adds one, and returns its index.
   size_t add(StorageInterval interval);
 
 private:
@@ -33,7 +35,7 @@ private:
   };
   struct Move {
     Placed before, after;
-    size_t holder; ///< rank of one that was found to hold the memory that was left
+    size_t holder; ///< rank of one that was found to occupy the memory that was left
   };
 
   void placeAll();

@@ -23,8 +23,8 @@ std::string StorageProblem::check() const {
   return "";
 }
 
-/// Those alive are kept by their offsets. Each that begins is held against its neighbours; what was alive there and is
-/// no more leaves.
+/// Live intervals are kept by their offsets. Each one that begins is compared with its neighbours; what is no longer
+/// alive there is removed.
 std::string StorageProblem::verify(const StorageSolution &solution) const {
   if (solution.offsets.size() != intervals.size())
     return "a solution of another problem";

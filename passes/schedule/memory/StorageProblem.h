@@ -1,9 +1,9 @@
 // Which temporaries share memory: dynamic storage allocation, on numbers alone.
 //
 // An interval is a number of bytes that are needed from one position of a list to another, both included. A solution
-// gives each an offset, such that no two that are needed at one position overlap. Here is nothing of MLIR: whoever
-// looks for a better order of a list asks this as often as it likes. Algorithms stand beside the problem, which judges
-// what they give (llvm/circt include/circt/Scheduling/Problems.h). What lies in another part of the arena is another
+// gives each an offset, such that no two that are needed at one position overlap. Nothing here uses MLIR, so a search
+// for a better order of a list can ask as often as it likes. Algorithms are separate from the problem, which judges
+// their solutions (llvm/circt include/circt/Scheduling/Problems.h). What is in another part of the arena is another
 // problem.
 #pragma once
 
@@ -27,13 +27,13 @@ struct StorageSolution {
 
 struct StorageProblem {
   std::vector<StorageInterval> intervals;
-  uint64_t unit = 1; ///< places begin at multiples of it
+  uint64_t unit = 1; ///< places begin at multiples of this
 
   /// Bytes from an interval's place to where the next may begin.
   uint64_t roomOf(const StorageInterval &interval) const { return (interval.bytes + unit - 1) / unit * unit; }
 
-  /// The order in which intervals are placed, which is a list's own whatever their numbers: the largest first, of these
-  /// the one that begins first.
+  /// The order in which intervals are placed, which depends on the list and not on their numbers: the largest first,
+  /// and among equal ones the one that begins first.
   bool isPlacedBefore(size_t a, size_t b) const {
     const StorageInterval &one = intervals[a], &other = intervals[b];
     if (one.bytes != other.bytes)
@@ -41,14 +41,14 @@ struct StorageProblem {
     return one.first != other.first ? one.first < other.first : a < b;
   }
 
-  /// Why this is no problem, or an empty string.
+  /// Why this is not a valid problem, or an empty string.
   std::string check() const;
-  /// Why `solution` is none of this problem, or an empty string.
+  /// Why `solution` does not solve this problem, or an empty string.
   std::string verify(const StorageSolution &solution) const;
 };
 
 /// Bytes that are alive at each position, kept while intervals come and go, each in the logarithm of the positions.
-/// The most of them is a lower bound of every solution's end.
+/// Their maximum is a lower bound on every solution's end.
 class LiveBytes {
 public:
   /// For positions from 0 to before `positions`.
@@ -57,7 +57,7 @@ public:
   void add(int first, int last, uint64_t bytes) { change(first, last, static_cast<int64_t>(bytes)); }
   void remove(int first, int last, uint64_t bytes) { change(first, last, -static_cast<int64_t>(bytes)); }
   uint64_t most() const { return static_cast<uint64_t>(nodes[1].most); }
-  /// The first position at which most bytes are alive.
+  /// The first position at which the most bytes are alive.
   int firstOfMost() const;
 
 private:
@@ -71,9 +71,8 @@ private:
   std::vector<Node> nodes; ///< a heap: the children of i are 2 i and 2 i + 1
 };
 
-/// Places intervals in the order of isPlacedBefore, each at the lowest offset at which no interval that is
-/// alive with it lies. Takes about the same time for each interval, however many there are (StoragePlacer.cpp says
-/// why).
+/// Places intervals in the order of isPlacedBefore, each at the lowest offset where it overlaps no interval that is
+/// alive with it. Takes about the same time for each interval, however many there are (StoragePlacer.cpp says why).
 StorageSolution placeLargestFirst(const StorageProblem &problem);
 
 } // namespace dtc

@@ -14,7 +14,7 @@ using namespace mlir::dt;
 
 namespace {
 
-/// Who reads a value, also through views.
+/// Collects who reads a value, also through views.
 void collectReaders(Value value, SmallVectorImpl<Operation *> &readers) {
   for (Operation *user : value.getUsers())
     if (dtc::isView(user))
@@ -52,7 +52,7 @@ public:
       turns[reader] = turn;
   }
 
-  /// Each starts `ahead` turns before its first reader's, in the order of their turns.
+  /// Starts each gather `ahead` turns before its first reader's, in the order of their turns.
   void start(uint64_t ahead) {
     for (const Gather &gather : gathers) {
       uint64_t turn = turns.lookup(gather.firstReader);
@@ -76,7 +76,7 @@ private:
   SmallVector<Gather> gathers;      ///< in the order of their first readers
   SmallVector<Operation *> readers; ///< in their order
   DenseMap<Operation *, uint64_t> turns;
-  DenseMap<Operation *, int64_t> positions; ///< even; one of what is put before another is smaller by one
+  DenseMap<Operation *, int64_t> positions; ///< even; what is put before another operation gets its position minus one
 };
 
 struct GatherAhead : dtc::impl::GatherAheadBase<GatherAhead> {

@@ -1,4 +1,4 @@
-// Puts the parts of a batch in turns, so that one part's products run while another's collectives are under way; see
+// Lets the parts of a batch take turns, so that one part's products run while another's collectives are under way; see
 // Passes.td.
 #include "dialect/IR/Marks.h"
 #include "passes/schedule/Passes.h"
@@ -15,11 +15,11 @@ using namespace mlir::dt;
 
 namespace {
 
-/// How many layers the parts may be ahead of what is done at once: that keeps what it reads.
+/// How many layers the parts may be ahead of work that is not in parts, which keeps what it reads.
 constexpr int mostLayersAhead = 1;
 
-/// What an operation takes, in a unit of which only relations count: as long each product as each collective. What is
-/// between them takes little. Sizes do not count, so that a shrunk program has the same order.
+/// How long an operation takes, in an arbitrary unit: each product takes as long as each collective. What is between
+/// them takes little. Sizes do not count, so that a shrunk program has the same order.
 double takes(Operation *op) {
   if (isa<CollectiveOpInterface>(op))
     return 1;
@@ -62,9 +62,9 @@ private:
   std::map<int64_t, Stream> parts;
   Stream rest;
   DenseMap<Operation *, int> layers;    ///< how many layers an operation has before it
-  DenseMap<Operation *, double> toMove; ///< of a part's: what is before its next collective, and itself
+  DenseMap<Operation *, double> toMove; ///< for a part's operation: the time up to its next collective, and its own
   DenseMap<Operation *, SmallVector<Operation *>> before; ///< readers of what an operation overwrites
-  DenseMap<Operation *, double> done;                     ///< when what was emitted is there
+  DenseMap<Operation *, double> done;                     ///< when the results of emitted operations are there
   double now = 0, link = 0;
 };
 
@@ -90,7 +90,7 @@ void Interleaving::collect() {
   }
 }
 
-/// What an operation overwrites has been read before: what came before it stays there.
+/// What an operation overwrites must have been read: readers that came before it stay there.
 void Interleaving::addOverwriting(Operation *op) {
   auto library = dyn_cast<LibraryOpInterface>(op);
   for (unsigned result = 0; library && result < op->getNumResults(); ++result) {
@@ -115,7 +115,7 @@ void Interleaving::forEachNeeded(Operation *op, function_ref<void(Operation *)> 
     llvm::for_each(found->second, visit);
 }
 
-/// Whether all that an operation needs is there, or can be made of what is: that comes right before it.
+/// Whether all that an operation needs is there, or can be made from what is there, right before it.
 bool Interleaving::canEmit(Operation *op) const {
   bool can = true;
   forEachNeeded(op, [&](Operation *needed) {
@@ -133,7 +133,7 @@ double Interleaving::readyAt(Operation *op) const {
   return ready;
 }
 
-/// Whether all parts have gone on further than they should before what is done at once.
+/// Whether all parts are further ahead of the work that is not in parts than they should be.
 bool Interleaving::isOverdue(Operation *op) const {
   return llvm::all_of(parts, [&](const auto &part) {
     Operation *head = part.second.head();
@@ -141,8 +141,8 @@ bool Interleaving::isOverdue(Operation *op) const {
   });
 }
 
-/// The part that can go on first, of several the one that has something to move soonest. While all wait, and once it is
-/// overdue, what is done at once.
+/// The next operation of the part that can continue first; among several, of the one that has something to move
+/// soonest. While all parts wait, or once it is overdue, work that is not in parts.
 Operation *Interleaving::choose() {
   while (rest.head() && done.contains(rest.head())) // something needed it
     ++rest.next;

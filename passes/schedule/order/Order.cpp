@@ -85,7 +85,7 @@ private:
   std::unordered_map<std::string, ByLayer> named;
 };
 
-/// Puts views where all is there that they show, and before who reads them.
+/// Puts views after all that they show, and before their readers.
 class FloatingViews {
 public:
   explicit FloatingViews(const FlatFunction &function) : function(function), done(function.commands.size()) {}
@@ -102,7 +102,7 @@ public:
           placeView(before);
       add(number);
     }
-    for (int number : order) // what nobody reads, or was read too early
+    for (int number : order) // views that nothing reads, or that were read too early
       if (!done[number])
         add(number);
     return std::move(placed);

@@ -12,11 +12,11 @@ namespace dtc {
 using Kind = FlatCommand::Kind;
 
 namespace {
-/// How far from a start or a wait work is looked for: more than two layers have, and little enough for long lists.
+/// How far from a start or a wait to look for work: more than two layers have, and small enough for long lists.
 constexpr int nearby = 160;
 /// Work that is shorter than this share of the waiting is not worth a rule of its own.
 constexpr double leastShare = 0.02;
-/// What takes more rules than that moves a layer's work around the start, and the start around that is simpler.
+/// A candidate with more rules moves a layer's work around the start; moving the start around that work is simpler.
 constexpr size_t mostRules = 6;
 
 /// Of equal ones the earlier one comes first.
@@ -59,7 +59,7 @@ int OrderCandidates::waitOf(int start) const {
   return -1;
 }
 
-/// False where no rule says it in terms of layers.
+/// Returns false if no rule can say it in terms of layers.
 bool OrderCandidates::addRule(int move, bool isBefore, int anchor, std::vector<OrderRule> &rules) const {
   const FlatCommand &moved = function.commands[move], &fixed = function.commands[anchor];
   if (moved.name.empty() || fixed.name.empty() || moved.name == fixed.name)
@@ -69,7 +69,7 @@ bool OrderCandidates::addRule(int move, bool isBefore, int anchor, std::vector<O
   rule.isBefore = isBefore;
   rule.anchor = fixed.name;
   if (moved.layers != fixed.layers) {
-    if (!moved.layers.empty()) // all layers' would go to one place
+    if (!moved.layers.empty()) // those of all layers would go to one place
       return false;
     std::set<int64_t> layers;
     for (const FlatCommand &each : function.commands)
@@ -85,14 +85,15 @@ bool OrderCandidates::addRule(int move, bool isBefore, int anchor, std::vector<O
   return true;
 }
 
-/// `moved` in their order. What goes right behind an anchor later stands before what went there earlier.
+/// Adds rules for `moved`, keeping their order. What goes right after an anchor later ends up before what went there
+/// earlier.
 bool OrderCandidates::addRules(const Commands &moved, bool isBefore, int anchor, std::vector<OrderRule> &rules) const {
   if (isBefore)
     return llvm::all_of(moved, [&](int each) { return addRule(each, true, anchor, rules); });
   return llvm::all_of(llvm::reverse(moved), [&](int each) { return addRule(each, false, anchor, rules); });
 }
 
-/// A command and all behind it that need it, up to a position; in their order.
+/// A command and all later ones that need it, up to a position; in their order.
 OrderCandidates::Commands OrderCandidates::dependentsBetween(int command, int until) const {
   std::set<std::pair<int, int>> found = {{positions[command], command}};
   for (auto next = found.begin(); next != found.end(); ++next)
@@ -105,7 +106,7 @@ OrderCandidates::Commands OrderCandidates::dependentsBetween(int command, int un
   return all;
 }
 
-/// A command and all before it that it needs, from behind a position on; in their order.
+/// A command and all earlier ones that it needs, from after a position on; in their order.
 OrderCandidates::Commands OrderCandidates::sourcesBetween(int command, int from) const {
   std::set<std::pair<int, int>, std::greater<>> found = {{positions[command], command}};
   for (auto next = found.begin(); next != found.end(); ++next)
@@ -126,7 +127,7 @@ double OrderCandidates::secondsOf(const Commands &commands) const {
   return seconds;
 }
 
-/// All of them where one does not do, then each alone.
+/// Adds all of them together if one is not enough, then each alone.
 void OrderCandidates::addTogether(std::vector<Candidate> found, double wanted, std::vector<Candidate> &all) const {
   mostFirst<Candidate>(found, [](const Candidate &each) { return each.promise; });
   Candidate together;
@@ -143,8 +144,8 @@ void OrderCandidates::addTogether(std::vector<Candidate> found, double wanted, s
   llvm::move(found, std::back_inserter(all));
 }
 
-/// What needs nothing that is made nearby, as the gather of a parameter, goes before as much work as is waited for,
-/// half of it, or twice as much.
+/// A start that needs nothing made nearby, such as the gather of a parameter, goes before as much work as the wait is
+/// long, half as much, or twice as much.
 void OrderCandidates::addEarlierStart(int start, double wanted, std::vector<Candidate> &all) const {
   Commands moved = sourcesBetween(start, std::max(-1, positions[start] - nearby));
   int first = positions[moved.front()];
@@ -180,7 +181,7 @@ void OrderCandidates::addWorkBefore(int start, double wanted, std::vector<Candid
   for (int at = positions[start] - 1; at >= std::max(0, positions[start] - nearby); --at) {
     const FlatCommand &command = function.commands[order[at]];
     if (command.kind == Kind::Start && command.name == function.commands[start].name)
-      break; // what stands before that is for that to hide it
+      break; // what is before that must be hidden by that
     if (command.kind != Kind::Launch || isNeeded.count(order[at]) || launchSeconds(command) < leastShare * wanted)
       continue;
     addIfFew(dependentsBetween(order[at], positions[start]), /*isBefore=*/false, start, found);
@@ -260,7 +261,7 @@ std::vector<std::vector<OrderRule>> OrderCandidates::of(const ExposedStart &expo
   addWorkBehind(wait, wanted, all);
   addLaterWait(wait, all);
   addPrecedence(exposed.command, wait, all);
-  // Work of as long as is waited for is enough; what only goes before others promises nothing that can be told.
+  // Work as long as the wait is enough; what is only moved before others promises nothing that can be predicted.
   mostFirst<Candidate>(all, [&](const Candidate &each) { return std::min(each.promise, wanted); });
   std::vector<std::vector<OrderRule>> sets;
   for (Candidate &each : all)

@@ -11,25 +11,25 @@ namespace dtc {
 
 /// A start, and how long ranks wait for it in a step, over all layers that have it.
 struct ExposedStart {
-  int command = -1;   ///< of the function: one of those that share its name
+  int command = -1;   ///< in the function: one of those that share its name
   double seconds = 0; ///< of a step
-  int64_t times = 1;  ///< how often it is waited for in these
+  int64_t times = 1;  ///< how often it is waited for in this time
 };
 
-/// Finds the candidates of one function in one order; both outlive it.
+/// Finds the candidates of one function in one order; both must outlive it.
 class OrderCandidates {
 public:
   /// `secondsOf`: what a launch takes.
   OrderCandidates(const FlatFunction &function, const FlatOrder &order,
                   std::function<double(const FlatCommand &)> secondsOf);
 
-  /// Rules of which each set may hide the start, or some of it, the most promising first:
+  /// Sets of rules, each of which may hide the start, or some of it, the most promising first:
   ///   the start moved before work that it does not need, with the little that it needs (the gather of a parameter);
   ///   work that stands before it and that it does not need, moved behind it (a weight's gradient);
   ///   work that stands behind its wait and does not need it, moved before that;
   ///   its wait, with what reads the result alone, moved to where the result is needed;
   ///   what is started before it and waited for after it, moved behind it (a small critical one goes first).
-  /// An order may still be impossible (findOrderProblem), and none need help.
+  /// Such an order may still be impossible (findOrderProblem), and none has to help.
   std::vector<std::vector<OrderRule>> of(const ExposedStart &start) const;
 
 private:

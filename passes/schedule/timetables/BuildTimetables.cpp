@@ -24,7 +24,7 @@ namespace {
 
 struct Entry {
   func::FuncOp function;
-  int64_t microBatch; ///< -1: it takes none
+  int64_t microBatch; ///< -1: none
 };
 
 /// The spaces in which a function finds, or leaves, what belongs to its micro-batch.
@@ -48,14 +48,14 @@ public:
 
   void add(func::FuncOp function) { entries.push_back({function, -1}); }
 
-  /// Passes in their order, with the transfers between them.
+  /// Adds passes in their order, with the transfers between them.
   void addPasses(ArrayRef<Entry> passes) {
     for (size_t i = 0; i < passes.size(); ++i) {
       for (; received < std::min(passes.size(), i + 2); ++received)
         if (func::FuncOp receive = transfers.receiveOf(passes[received].function))
           entries.push_back({receive, passes[received].microBatch});
       if (func::FuncOp sent = transfers.sentOf(passes[i].function)) {
-        constexpr size_t mostUnderWay = 2; // one is sent while the next is made
+        constexpr size_t mostUnderWay = 2; // one is sent while the next is computed
         if (underWay[sent].size() == mostUnderWay)
           awaitSent(sent);
         underWay[sent].push_back(passes[i].microBatch);
@@ -85,15 +85,15 @@ private:
     microBatches.pop_front();
   }
 
-  /// Of each entry, in each space. What is of a micro-batch has the lowest place that is free from the entry that makes
-  /// it to the last that needs it.
+  /// The place of each entry in each space. What belongs to a micro-batch gets the lowest place that is free from the
+  /// entry that makes it to the last that needs it.
   std::vector<SmallVector<int64_t>> assignPlaces() const {
     llvm::MapVector<std::pair<unsigned, int64_t>, SmallVector<size_t>> users; // by space and micro-batch
     for (auto [index, entry] : llvm::enumerate(entries))
       for (dtc::Space space : spacesOf(entry.function))
         users[{space, entry.microBatch}].push_back(index);
     std::vector<SmallVector<int64_t>> places(entries.size());
-    std::map<unsigned, SmallVector<size_t>> takenUntil; // of each space's places
+    std::map<unsigned, SmallVector<size_t>> takenUntil; // for each space's places
     for (const auto &[what, using_] : users) {          // in the order of their first entries
       SmallVector<size_t> &taken = takenUntil[what.first];
       auto *free = llvm::find_if(taken, [&, first = using_.front()](size_t until) { return until < first; });
@@ -119,8 +119,8 @@ private:
 
   const dtc::TransferFunctions &transfers;
   std::vector<Entry> entries;
-  size_t received = 0;                                         ///< so many passes' receives are begun
-  llvm::MapVector<func::FuncOp, std::deque<int64_t>> underWay; ///< what is sent, by who waits for it
+  size_t received = 0;                                         ///< how many passes' receives have begun
+  llvm::MapVector<func::FuncOp, std::deque<int64_t>> underWay; ///< what is being sent, by the function that awaits it
 };
 
 struct BuildTimetables : dtc::impl::BuildTimetablesBase<BuildTimetables> {
@@ -185,7 +185,7 @@ private:
         TimetableAttr::get(&getContext(), StringAttr::get(&getContext(), name), stage, timetable.build()));
   }
 
-  /// Who does a pass; null for the backward pass of a function that has done both.
+  /// The function that does a pass; null for the backward pass of a function that has done both.
   func::FuncOp find(ArrayRef<func::FuncOp> functions, const dtc::timing::Pass &pass) const {
     MicroBatches which = pass.microBatch + 1 == accumulation ? MicroBatches::Last
                          : pass.microBatch == 0              ? MicroBatches::First

@@ -53,7 +53,7 @@ private:
 
 } // namespace
 
-/// A role with the spaces that timetables know, each of as many places as they like.
+/// A role with the spaces that timetables know, each with as many places as they use.
 static abi::Role roleOf(ModuleOp module, int64_t stage) {
   abi::Role role;
   role.set_name(nameOfRole(module, stage));

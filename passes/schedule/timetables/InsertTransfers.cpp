@@ -42,7 +42,8 @@ struct InsertTransfers : dtc::impl::InsertTransfersBase<InsertTransfers> {
     }
   }
 
-  /// Where it is first read. It bears the place and the marks of who reads it: what it reads is another stage's.
+  /// Awaits a received value where it is first read. The await has the location and the marks of its reader, since what
+  /// it reads is another stage's.
   static void await(func::FuncOp function) {
     for (unsigned index : dtc::receivedFor(function)) {
       BlockArgument argument = function.getArgument(index);
@@ -70,9 +71,9 @@ struct InsertTransfers : dtc::impl::InsertTransfersBase<InsertTransfers> {
     }
   }
 
-  /// A stage meets others once it has sent what they wait for. As ranks begin in one order what they share, it could
-  /// not come to anything behind the meeting before, such as what its own send needs. What is made of a meeting's
-  /// result goes with it.
+  /// A stage meets others only once it has sent what they wait for. Since ranks begin what they share in one order, it
+  /// could otherwise not get past the meeting before, for example to what its own send needs. What is made from a
+  /// meeting's result moves with it.
   static void meetBehindSends(func::FuncOp function) {
     Block &block = function.front();
     Operation *last = nullptr;
@@ -91,7 +92,7 @@ struct InsertTransfers : dtc::impl::InsertTransfersBase<InsertTransfers> {
     }
     for (SendOp sent : block.getOps<SendOp>())
       if (llvm::any_of(sent->getOperands(), [&](Value value) { return held.contains(value.getDefiningOp()); }))
-        return; // it sends what it has met for
+        return; // it sends the result of a meeting
     SmallVector<Operation *> ordered = held.takeVector();
     llvm::sort(ordered, [](Operation *one, Operation *other) { return one->isBeforeInBlock(other); });
     for (Operation *op : llvm::reverse(ordered))

@@ -31,7 +31,7 @@ private:
     storeOutputs(values, context, Value(), 0);
   }
 
-  /// The last vector may be cut short by the end: its elements are done one by one.
+  /// The last vector may be incomplete: its elements are computed one by one.
   void emitFlat(Value number) {
     CodeBuilder &builder = function.builder;
     Value lanes = builder.integer(shape.lanes), column = builder.mul(number, lanes);
@@ -65,7 +65,7 @@ private:
 
 } // namespace
 
-// The way in
+// The entry point
 
 SmallVector<gpu::GPUFuncOp> dtc::emitGpuKernel(dt::KernelOp kernel, const KernelPlan &plan, const GpuShape &shape,
                                                gpu::GPUModuleOp module) {

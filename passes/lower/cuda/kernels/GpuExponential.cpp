@@ -1,4 +1,4 @@
-// Exponentials by the instruction that GPUs have for powers of two.
+// Exponentials with the instruction that GPUs have for powers of two.
 #include "passes/lower/cuda/GpuModule.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -23,8 +23,8 @@ static Value powerOfTwo(CodeBuilder &builder, Value exponent) {
   return vector::FromElementsOp::create(builder, builder.loc, vector, lanes);
 }
 
-/// e^x = 2^y e^r where y is x / ln 2 rounded and r what that leaves, for which 1 + r does. Beyond the
-/// range of results the instruction gives the limits, and the rest is not that of a rounding, if there is one.
+/// e^x = 2^y e^r where y is x / ln 2 rounded and r the remainder, for which 1 + r is exact enough. Beyond the range of
+/// results the instruction gives the limits, and the remainder, if there is one, is not a rounding error.
 static Value exponential(CodeBuilder &builder, Value x) {
   Location loc = builder.loc;
   Type type = x.getType();
@@ -38,7 +38,7 @@ static Value exponential(CodeBuilder &builder, Value x) {
   rest = math::FmaOp::create(builder, loc, x, number(exact - high), rest);
   Value factor = math::FmaOp::create(builder, loc, rest, number(std::numbers::ln2), number(1));
   constexpr double beyond = 256;
-  // As an intrinsic, which is part of the comparison; the conversion to NVVM would call a library.
+  // As an intrinsic, which becomes part of the comparison; the conversion to NVVM would call a library.
   Value size = LLVM::CallIntrinsicOp::create(builder, loc, type, builder.getStringAttr("llvm.fabs"), y).getResult(0);
   Value isWithin = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OLT, size, number(beyond));
   factor = arith::SelectOp::create(builder, loc, isWithin, factor, number(1));

@@ -3,7 +3,7 @@
 // A block has 16 x 16 threads: thread (y, x) has rows 4y to 4y + 3 and columns 4x to 4x + 3 of a tile. Wide matrices
 // are cut into chunks of 64 columns, one after the other, so that workgroup memory does not depend on their width. It
 // is accessed by four elements at a time; its rows are an odd number of these apart, so that threads that read
-// neighbouring rows meet different banks.
+// neighbouring rows access different banks.
 #include "passes/lower/cuda/kernels/GpuTiles.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -53,7 +53,7 @@ private:
   Value left, right; // the two tiles
 };
 
-/// Functions without products need none.
+/// Functions without products need no workgroup memory.
 void FmaTiles::needMemory() {
   if (left)
     return;
@@ -62,11 +62,11 @@ void FmaTiles::needMemory() {
   right = workgroupMemory(four, size * stride);
 }
 
-/// Four elements of a row that exists, from column 4x of a chunk on; those that there are not, zeros.
+/// Four elements of a row that exists, from column 4x of a chunk on; zeros for columns that do not exist.
 Value FmaTiles::loadFour(const GpuRows &rows, Value row, int64_t chunk, bool aligned) {
   Value column = add(mul(x, integer(each)), integer(chunk * size)), begin = mul(row, rows.stride);
   if (aligned) {
-    // Instead of those beyond the end the first ones are read.
+    // Beyond the end, the first ones are read instead.
     Value exists = less(column, integer(width));
     Value at = add(begin, choose(exists, column, integer(0)));
     auto type = VectorType::get({each}, element);
@@ -118,13 +118,13 @@ void FmaTiles::toTile(Value value, Value memory, Value row, Value column) {
 }
 
 /// Rows [first, first + 64), 64 columns. `spread`: row 4i + j is stored as row 16j + i, so that threads which have the
-/// rows of neighbouring i at the same time meet different banks.
+/// rows of neighbouring i at the same time access different banks.
 void FmaTiles::loadTile(Value memory, const GpuRows &rows, Value first, int64_t chunk, bool spread) {
   auto readAll = [&](bool aligned) {
     Values fours;
     for (int64_t i = 0; i < each; ++i) {
       Value row = add(first, add(y, integer(i * side)));
-      // Instead of rows beyond the end the last one is read.
+      // For rows beyond the end the last one is read instead.
       Value exists = less(row, rows.count);
       Value four = loadFour(rows, choose(exists, row, minus(rows.count, integer(1))), chunk, aligned);
       fours.push_back(choose(exists, four, splat4(real(0))));
@@ -141,7 +141,7 @@ void FmaTiles::loadTile(Value memory, const GpuRows &rows, Value first, int64_t 
   }
 }
 
-/// patch += the product of the tiles, of a chunk's columns.
+/// patch += the product of the tiles over a chunk's columns.
 void FmaTiles::addTile(GpuPatch &patch, int64_t chunk) {
   Values sums;
   for (auto &row : patch)

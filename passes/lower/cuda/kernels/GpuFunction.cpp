@@ -1,4 +1,4 @@
-// What the functions of GPU kernels are made of.
+// The building blocks of GPU kernels' functions.
 #include "passes/lower/cuda/kernels/GpuFunction.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -22,7 +22,7 @@ GpuReduction::GpuReduction(const KernelPlan &plan, dt::ReductionOpInterface op)
 
 Value GpuReduction::combine(CodeBuilder &builder, Value a, Value b) const {
   vector::CombiningKind how = isa<FloatType>(element) ? kind->realLanes : kind->integerLanes;
-  if (how == vector::CombiningKind::MAXNUMF) // GPUs have the one that keeps NaN
+  if (how == vector::CombiningKind::MAXNUMF) // GPUs have a maximum that keeps NaN
     how = vector::CombiningKind::MAXIMUMF;
   return vector::makeArithReduction(builder, builder.loc, how, a, b);
 }
@@ -72,7 +72,7 @@ static gpu::GPUFuncOp makeFunction(const KernelPlan &plan, const GpuShape &shape
   function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), builder.getUnitAttr());
   SmallVector<Value> buffers(plan.inputs);
   llvm::append_range(buffers, plan.outputs);
-  for (size_t i = 0; i < pointers; ++i) // numbers may lie anywhere
+  for (size_t i = 0; i < pointers; ++i) // scalars may be anywhere
     if (i == buffers.size() || cast<RankedTensorType>(buffers[i].getType()).getNumElements() > 1)
       function.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
                           builder.getI64IntegerAttr(GpuShape::bufferAlignment));
@@ -96,7 +96,7 @@ GpuFunction::GpuFunction(const KernelPlan &plan, const GpuShape &shape, const Gp
   auto launchScalar = [arguments, pointers](CodeBuilder &, unsigned index) { return arguments[pointers + index]; };
   if (plan.kind == KernelKind::Flat)
     count = launchScalar(builder, 0);
-  // Values of the whole call stand before this marker, the threads' own after it.
+  // Values of the whole call come before this marker, the threads' own after it.
   Operation *marker = builder.integer(0).getDefiningOp();
   KernelEnvironment environment{SmallVector<Value>(ArrayRef(arguments).take_front(buffers)), launchScalar, shape.lanes,
                                 /*alignsVectors=*/true, /*convertsBf16=*/true};

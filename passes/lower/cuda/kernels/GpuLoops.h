@@ -21,10 +21,11 @@ protected:
   /// The indices of a row, or of a result of reductions over more.
   llvm::SmallVector<mlir::Value> keptIndex(CodeBuilder &builder, mlir::Value number);
 
-  /// The outputs of a sweep that have columns. Everything is computed, and with it read, before anything is written: an
-  /// output may lie on an input. Where `exist` is null the vector exists; else the contexts stand where their row does.
+  /// The outputs of a sweep that have columns. Everything is computed, and so read, before anything is written: an
+  /// output may share an input's memory. Where `exist` is null the vector exists; otherwise the contexts are where
+  /// their row is.
   void storeOutputs(KernelValues &values, Contexts contexts, llvm::ArrayRef<mlir::Value> exist, unsigned sweep);
-  /// The outputs without columns, where `isOne` holds: in one of the threads that know them.
+  /// The outputs without columns, where `isOne` holds: in one of the threads that have them.
   void storeScalars(RowContext &row, mlir::Value isOne);
 
   GpuFunction &function;

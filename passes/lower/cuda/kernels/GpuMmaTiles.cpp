@@ -6,13 +6,13 @@
 //   C: (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1)
 //
 // A block has four warps; each has 16 rows of the tile. Rows of the held matrix are A, read from the buffer, and kept
-// or read again. Tiles of the others lie in workgroup memory as they are in buffers. For products their rows are B's
-// columns; for sums weights are A, which C's places make without another thread's help, and rows of the tile are B's
-// rows. Either way a thread's words come from the memory by "ldmatrix", transposed for sums, which reads rows of eight
-// elements, 16 bytes, eight rows at a time. A row of the memory is one such piece longer than the matrix, an odd number
-// of them, so that the pieces of eight neighbouring rows are in different banks.
+// or read again. Tiles of the others are in workgroup memory with the layout of the buffers. For products their rows
+// are B's columns; for sums the weights are A, which each thread forms from its own elements of C, and rows of the tile
+// are B's rows. Either way a thread's words come from the memory by "ldmatrix", transposed for sums, which reads rows
+// of eight elements, 16 bytes, eight rows at a time. A row of the memory is one such piece longer than the matrix, so
+// an odd number of them, so that the pieces of eight neighbouring rows are in different banks.
 //
-// There is room for two steps of a walk: while one's tiles are multiplied the next one's arrive.
+// There is room for two steps of a walk: while one step's tiles are multiplied, the next step's arrive.
 #include "passes/lower/cuda/GpuModule.h"
 #include "passes/lower/cuda/kernels/GpuTiles.h"
 
@@ -43,16 +43,16 @@ public:
   GpuHeld hold(const GpuRows &rows, Value first, bool keep) override;
   Values walk(const GpuWalk &walk, ValueRange initial, Step body) override;
   GpuPatch products(const GpuHeld &a, const GpuTile &b) override;
-  /// Of eight columns at a time what C has: sums[eight * places + place].
+  /// What C has of eight columns at a time: sums[eight * places + place].
   Values noSums() override { return Values(width / 2, real(0)); }
   void addProduct(MutableArrayRef<Value> sums, const GpuPatch &weights, const GpuTile &tile) override;
   void scaleRow(MutableArrayRef<Value> sums, int64_t row, Value factor) override;
   void storeSums(ArrayRef<Value> sums, const GpuRows &matrix, Value first) override;
 
 private:
-  /// Threads that share rows of C; what one has of A in words, of C in elements.
+  /// Threads that share rows of C, and how many words of A and elements of C each thread has.
   static constexpr int64_t neighbours = 4, places = 4;
-  /// Of workgroup memory: tiles in pieces of eight elements.
+  /// Workgroup memory: tiles in pieces of eight elements.
   static constexpr int64_t pieceElements = 8, stages = 2, tilesOfStage = 2;
   int64_t piecesOfRow() const { return width / pieceElements; }
   int64_t stride() const { return piecesOfRow() + 1; }
@@ -68,8 +68,8 @@ private:
   Value packBits(Value low, Value high);
   /// c += a b.
   void multiply(ArrayRef<Value> a, ArrayRef<Value> b, MutableArrayRef<Value> c);
-  /// B's words of 16 of its rows and 16 of its columns, two and two, from a row and a piece of the tile on. The tile's
-  /// rows are B's columns; B's rows where it is transposed.
+  /// B's words for 16 of its rows and 16 of its columns, two and two, from a row and a piece of the tile on. The tile's
+  /// rows are B's columns, or B's rows if it is transposed.
   std::array<Value, 4> fragments(const GpuTile &tile, int64_t row, int64_t piece, bool transposed);
 
   Value inWarp, warp, group, pair; // i64; pair: 2t
@@ -96,7 +96,7 @@ Value MmaTiles::loadWord(const GpuRows &rows, Value at, bool aligned) {
   return packBits(load(getI16Type(), address, 2), load(getI16Type(), next, 2));
 }
 
-/// Eight neighbours of a row as they are, one by one.
+/// Eight neighbours of a row in order, one by one.
 Value MmaTiles::loadPiece(const GpuRows &rows, Value at) {
   auto words = VectorType::get({4}, getI32Type());
   Values bits;
@@ -118,7 +118,7 @@ MmaTiles::Values MmaTiles::loadFragments(const GpuRows &rows, Value first, int64
     for (int64_t column = begin; column < end; column += 16)
       for (int64_t place = 0; place < 4; ++place) {
         Value row = add(first, rowOf(place % 2)), exists = less(row, rows.count);
-        // Instead of rows beyond the end the last one is read.
+        // For rows beyond the end the last one is read instead.
         Value known = choose(exists, row, minus(rows.count, integer(1)));
         Value at = add(add(mul(known, rows.stride), pair), integer(column + place / 2 * 8));
         words.push_back(choose(exists, loadWord(rows, at, aligned), word(0)));
@@ -158,14 +158,13 @@ void MmaTiles::multiply(ArrayRef<Value> a, ArrayRef<Value> b, MutableArrayRef<Va
 
 // Workgroup memory
 
-/// Where a tile of a step lies, in pieces: two steps in turn.
+/// Where a tile of a step is, in pieces: two steps take turns.
 Value MmaTiles::atStage(Value number, int64_t tile) {
   Value begin = mul(rest(number, integer(stages)), integer(tilesOfStage * tilePieces()));
   return add(begin, integer(tile * tilePieces()));
 }
 
-/// Begins to bring a tile's rows to its memory. Instead of rows beyond the end it brings the last one, once more: whose
-/// weight is zero.
+/// Begins to copy a tile's rows to its memory. For rows beyond the end it copies the last one again, with weight zero.
 void MmaTiles::fetch(const GpuTile &tile) {
   const GpuRows &rows = tile.rows;
   int64_t pieces = columns * piecesOfRow();
@@ -193,7 +192,7 @@ void MmaTiles::fetch(const GpuTile &tile) {
   whenElse(rows.aligned, [&] { return fetchAll(true); }, [&] { return fetchAll(false); });
 }
 
-/// Whether there is such a step, and it is not left out.
+/// Whether there is such a step and it is not left out.
 Value MmaTiles::isNeeded(const GpuWalk &walk, Value number) {
   Value exists = less(number, walk.count);
   return walk.isHidden ? choose(walk.isHidden(number), constant(getBoolAttr(false)), exists) : exists;
@@ -210,7 +209,7 @@ MmaTiles::Values MmaTiles::walk(const GpuWalk &walk, ValueRange initial, Step bo
   Values state(initial);
   state.push_back(constant(getBoolAttr(false)));
   state = loop(integer(0), add(walk.count, integer(1)), state, [&](Value next, ValueRange before) {
-    // What was fetched is there, and what lies where the next tiles go is used no more.
+    // What was fetched is there, and the memory for the next tiles is no longer used.
     LLVM::CallIntrinsicOp::create(*this, loc, getStringAttr(gpuWaitForCopies), ValueRange());
     barrier();
     Value nextIsNeeded = isNeeded(walk, next);
@@ -233,7 +232,7 @@ MmaTiles::Values MmaTiles::walk(const GpuWalk &walk, ValueRange initial, Step bo
 
 GpuPatch MmaTiles::products(const GpuHeld &a, const GpuTile &b) {
   Values c(columns / 8 * places, real(0));
-  // What is not kept is read again, a part at a time.
+  // What is not kept is reread, a part at a time.
   int64_t part = a.fragments.empty() ? 64 : width;
   for (int64_t begin = 0; begin < width; begin += part) {
     int64_t end = std::min(begin + part, width);

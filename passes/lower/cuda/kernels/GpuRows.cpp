@@ -1,4 +1,4 @@
-// Rows: reductions over the columns, of rows that a block can hold, or reads again for each sweep.
+// Rows: reductions over the columns, of rows that a block can hold, or rereads for each sweep.
 #include "passes/lower/cuda/GpuModule.h"
 #include "passes/lower/cuda/kernels/GpuLoops.h"
 
@@ -24,7 +24,8 @@ public:
     Division place = function.divide(builder, function.thread, group, function.threads);
     member = rowsOfBlock == 1 ? function.thread : place.remainder;
     Value number = function.block;
-    // Threads beyond the last row do the last one again and store nothing: all of a warp take part in its shuffles.
+    // Threads beyond the last row compute the last one again and store nothing: all threads of a warp take part in its
+    // shuffles.
     if (rowsOfBlock > 1) {
       number = builder.add(builder.mul(number, builder.integer(rowsOfBlock)), place.quotient);
       if (rows % rowsOfBlock != 0) {
@@ -47,7 +48,8 @@ private:
   void finish(RowContext &row, const GpuReduction &reduction, CodeBuilder &builder, Value value);
   void emitHeld(RowContext &row);
 
-  /// A reduction that a sweep forms; of an online sum, where among the sweep's the maximum is that it is relative to.
+  /// A reduction that a sweep forms; for an online sum, also where among the sweep's reductions the maximum is to which
+  /// it is relative.
   struct Formed {
     GpuReduction reduction;
     std::optional<size_t> maximum;
@@ -70,8 +72,7 @@ private:
 
 } // namespace
 
-/// This thread's vectors of a row from number `begin` on. One beyond the end is the row's first, which counts for
-/// nothing.
+/// This thread's vectors of a row from number `begin` on. One beyond the end is the row's first, which is not counted.
 void RowsSkeleton::addShare(RowContext &row, int64_t begin, SmallVectorImpl<ColumnContext> &contexts,
                             SmallVectorImpl<Value> &exist) {
   CodeBuilder &builder = row.builder;
@@ -86,7 +87,7 @@ void RowsSkeleton::addShare(RowContext &row, int64_t begin, SmallVectorImpl<Colu
   }
 }
 
-/// The terms of a reduction that these vectors hold.
+/// The terms of a reduction in these vectors.
 SmallVector<Value> RowsSkeleton::termsOf(Contexts contexts, ArrayRef<Value> exist, const GpuReduction &reduction) {
   SmallVector<Value> terms;
   for (ColumnContext &context : contexts)
@@ -103,7 +104,7 @@ void RowsSkeleton::finish(RowContext &row, const GpuReduction &reduction, CodeBu
   row.values[{reduction.result, reduction.span}] = function.vectors().rounded(builder, whole, reduction.result);
 }
 
-/// The vectors stay what they are from sweep to sweep, with all that was computed of them.
+/// The vectors are kept from sweep to sweep, with all that was computed from them.
 void RowsSkeleton::emitHeld(RowContext &row) {
   SmallVector<ColumnContext> contexts;
   SmallVector<Value> exist, stored;
@@ -117,12 +118,12 @@ void RowsSkeleton::emitHeld(RowContext &row) {
       Value terms = reduction.combine(row.builder, termsOf(contexts, exist, reduction));
       finish(row, reduction, row.builder, reduction.combineLanes(row.builder, terms));
     }
-    // Builders of one block all stand before its end; branches come in the order in which they are made.
+    // Builders of one block all insert before its end; branches come in the order in which they are made.
     storeOutputs(function.vectors(), contexts, stored, sweep);
   }
 }
 
-// Rows that are read again
+// Rows that are reread
 
 /// The sums of a sweep that the one before can form, if that leaves nothing to do in it; else none.
 SmallVector<dt::OnlineSum> RowsSkeleton::onlineSumsOf(unsigned sweep) const {
@@ -141,7 +142,7 @@ SmallVector<dt::OnlineSum> RowsSkeleton::onlineSumsOf(unsigned sweep) const {
   return sums;
 }
 
-/// Maxima first: sums that are relative to them need what they have become.
+/// Maxima come first: sums that are relative to them need their new values.
 SmallVector<RowsSkeleton::Formed> RowsSkeleton::formedBy(unsigned sweep) const {
   SmallVector<Formed> formed;
   for (const GpuReduction &reduction : reductionsOf(sweep))
@@ -155,8 +156,8 @@ SmallVector<RowsSkeleton::Formed> RowsSkeleton::formedBy(unsigned sweep) const {
   return formed;
 }
 
-/// Makes the terms relative to the largest element so far and scales what was relative to the one before. Where no
-/// element has been seen there is nothing to be relative to: as if to 0, of which e^-infinity is 0.
+/// Makes the terms relative to the largest element up to now and rescales what was relative to the previous one. Where
+/// no element has been seen yet, terms are relative to 0, so that e^-infinity gives 0.
 Value RowsSkeleton::rebase(CodeBuilder &builder, Contexts contexts, const Formed &sum, Value value, Value before,
                            Value largest) {
   Location loc = builder.loc;
@@ -177,7 +178,7 @@ Value RowsSkeleton::scaled(CodeBuilder &builder, Value vector, Value from, Value
   return arith::MulFOp::create(builder, loc, vector, builder.splat(factor, shape.lanes));
 }
 
-/// What the reductions have come to with these vectors too.
+/// The reductions' values after adding these vectors.
 SmallVector<Value> RowsSkeleton::addTerms(CodeBuilder &builder, Contexts contexts, ArrayRef<Value> exist,
                                           ArrayRef<Formed> formed, ValueRange before) {
   SmallVector<Value> after;
@@ -211,7 +212,7 @@ void RowsSkeleton::finishAll(RowContext &row, ArrayRef<Formed> formed, ValueRang
   }
 }
 
-/// Whole rounds of the block in a loop, the rest after it. The row is the block's alone and exists.
+/// Whole rounds of the block in a loop, the rest after it. The row belongs only to this block, and exists.
 void RowsSkeleton::emitRead(RowContext &row) {
   KernelValues &values = function.vectors();
   CodeBuilder &builder = row.builder;

@@ -14,12 +14,12 @@ namespace {
 constexpr int64_t mostColumnLanes = 4;  ///< of a thread of Columns
 constexpr int64_t rowBlock = 128;       ///< threads of a block whose rows belong to parts of warps
 constexpr int64_t mostRowThreads = 512; ///< that share a row which they hold
-/// That share a longer one; elements that each asks for at a time, and lanes: with GpuShape::longRowBlocks of them 64
-/// registers are left to each.
+/// For longer rows: threads that share one, elements that each requests at a time, and lanes. With
+/// GpuShape::longRowBlocks such blocks each thread has 64 registers.
 constexpr int64_t longRowThreads = 512, longRowElements = 8, longRowLanes = 4;
 constexpr int64_t heldElements = 48;  ///< of a row that a thread keeps in registers, of all inputs together
-constexpr int64_t askedElements = 32; ///< that a thread of Columns asks for before it waits
-constexpr int64_t longFlat = 16384;   ///< elements that one block no longer sums up by itself
+constexpr int64_t askedElements = 32; ///< that a thread of Columns requests before it waits
+constexpr int64_t longFlat = 16384;   ///< from this many elements on, one block no longer sums them up by itself
 constexpr int64_t columnBlocks = 512; ///< blocks that Columns aims at: some for each processor of a large device
 
 int64_t bytesOfElement(Value value) { return dt::elementTypeOf(value.getType()).bytes; }
@@ -59,8 +59,8 @@ private:
 
 } // namespace
 
-/// As many as 16 bytes hold of the widest elements that are read or written along the columns, if rows begin at
-/// multiples of them. A flat kernel's count is not known here: it does what is left over one by one.
+/// As many as 16 bytes hold of the widest elements that are read or written along the columns, if rows begin at such
+/// multiples. A flat kernel's count is not known here: it computes the remainder one by one.
 unsigned ShapeChooser::lanes() const {
   int64_t widest = abi::elementType(abi::BF16).bytes;
   for (auto [instance, sweep] : plan.lastLoad)
@@ -71,8 +71,8 @@ unsigned ShapeChooser::lanes() const {
     if (storesVectors && plan.hasColumns(span))
       widest = std::max(widest, bytesOfElement(output));
   int64_t lanes = GpuShape::bufferAlignment / widest;
-  // An accumulator for each lane and reduction, besides what is asked for: more lanes would not fit into registers. 8
-  // bytes of each of a warp's threads are whole lines of memory, too.
+  // There is an accumulator for each lane and reduction, besides what is requested: more lanes would not fit into
+  // registers. 8 bytes of each of a warp's threads are whole lines of memory, too.
   if (plan.kind == KernelKind::Columns)
     lanes = std::min(lanes, mostColumnLanes);
   while (plan.kind != KernelKind::Flat && plan.columns() % lanes != 0)
@@ -91,7 +91,7 @@ void ShapeChooser::chooseElements() {
   shape.passes = {{int64_t(divideCeil(vectors, GpuShape::threads)), GpuShape::threads}};
 }
 
-/// Inputs of which a thread reads its share of a row, and not merely what all rows have in common.
+/// Inputs of which a thread reads its share of a row, and not only what all rows have in common.
 int64_t ShapeChooser::heldInputs() const {
   return llvm::count_if(plan.lastLoad, [&](const auto &each) { return each.first.second == plan.fullSpan(); });
 }

@@ -11,7 +11,7 @@ using namespace dtc;
 
 namespace {
 
-/// Function `pass` does sweep number `pass` after it has combined what the sweeps before have left; the one after the
+/// Function `pass` does sweep number `pass` after it has combined the results of the sweeps before; the one after the
 /// last sweep stores what has no columns.
 class LinearSkeleton : GpuLoops {
 public:
@@ -54,7 +54,7 @@ private:
 
 } // namespace
 
-/// As GpuShape says; of a flat kernel by its count.
+/// As GpuShape says; for a flat kernel, computed from its count.
 Value LinearSkeleton::partsOf(CodeBuilder &builder) {
   if (!isFlat)
     return builder.integer(shape.parts);
@@ -108,7 +108,7 @@ void LinearSkeleton::emitSweep(RowContext &row, Value part) {
   }
 }
 
-/// Vector `number` of all that is reduced to one result.
+/// Vector `number` of everything that is reduced to one result.
 SmallVector<Value> LinearSkeleton::emitVector(RowContext &whole, CodeBuilder &builder, Value number,
                                               ArrayRef<GpuReduction> reductions, ValueRange before) {
   std::optional<RowContext> own;
@@ -134,7 +134,7 @@ SmallVector<Value> LinearSkeleton::emitVector(RowContext &whole, CodeBuilder &bu
 /// The elements that fill no vector, one for each of the first threads of all blocks.
 void LinearSkeleton::emitRest(RowContext &whole, Value number, Value begin, ArrayRef<GpuReduction> reductions,
                               SmallVectorImpl<Value> &sums) {
-  RowContext row(whole.builder, whole.index); // its vectors are others
+  RowContext row(whole.builder, whole.index); // its vectors differ
   row.values = whole.values;
   Value column = row.builder.add(begin, number);
   Value exists = function.less(row.builder, column, function.count);
@@ -172,7 +172,7 @@ private:
                              ValueRange before);
   void emitCombination();
   void finish(CodeBuilder &builder, ArrayRef<Value> kept, Value column, ArrayRef<Value> sums);
-  /// Of a partial result of a column.
+  /// The slot of a column's partial result.
   Value slot(CodeBuilder &builder, const GpuReduction &reduction, Value result, Value part, Value column) {
     Value row = builder.add(builder.mul(result, builder.integer(shape.parts)), part);
     Value total = builder.integer(results * shape.parts * plan.columns());
@@ -200,7 +200,7 @@ void ColumnsSkeleton::emitSums() {
   Value part = down.remainder, result = down.quotient;
   SmallVector<Value> kept = keptIndex(builder, result);
   Value first = builder.mul(across.remainder, builder.integer(width * lanes));
-  // Threads beyond the last column add up the first one, for nobody.
+  // Threads beyond the last column add up the first one, and the sum is not used.
   Value column = limit(builder, builder.add(first, builder.mul(tile.remainder, builder.integer(lanes))));
   SmallVector<Value> sums = sumRows(part, tile.quotient, column, kept), memory;
   for (auto [reduction, sum] : llvm::zip_equal(reductions, sums)) {
@@ -212,7 +212,7 @@ void ColumnsSkeleton::emitSums() {
     }
   }
   function.barrier(builder);
-  // One thread a column from here on: number `lane * width + x`.
+  // From here on there is one thread per column: number `lane * width + x`.
   column = builder.add(first, builder.add(builder.mul(tile.remainder, builder.integer(lanes)), tile.quotient));
   Value exists = arith::AndIOp::create(builder, builder.loc,
                                        function.less(builder, function.thread, builder.integer(width * lanes)),
@@ -235,7 +235,7 @@ void ColumnsSkeleton::emitSums() {
   });
 }
 
-/// What the thread at height `y` adds up: every `height`-th row of its part.
+/// The sum over what the thread at height `y` adds up: every `height`-th row of its part.
 SmallVector<Value> ColumnsSkeleton::sumRows(Value part, Value y, Value column, ArrayRef<Value> kept) {
   CodeBuilder &builder = function.builder;
   Location loc = builder.loc;
@@ -280,7 +280,7 @@ SmallVector<Value> ColumnsSkeleton::addRows(CodeBuilder &builder, Value first, i
   return after;
 }
 
-/// Combines the parts, by threads of which each takes every `height`-th.
+/// Combines the parts: each thread takes every `height`-th.
 void ColumnsSkeleton::emitCombination() {
   CodeBuilder &builder = function.builder;
   int64_t blocks = llvm::divideCeil(plan.columns(), width);
@@ -323,7 +323,7 @@ void ColumnsSkeleton::emitCombination() {
 void ColumnsSkeleton::finish(CodeBuilder &builder, ArrayRef<Value> kept, Value column, ArrayRef<Value> sums) {
   KernelValues &values = function.singles();
   RowContext row(builder, kept);
-  ColumnContext context(row, builder, column, {}, /*sweep=*/1); // after the one that reduces
+  ColumnContext context(row, builder, column, {}, /*sweep=*/1); // after the sweep that reduces
   for (auto [reduction, sum] : llvm::zip_equal(reductions, sums))
     context.values[{reduction.result, reduction.span}] =
         builder.splat(values.rounded(builder, reduction.narrow(builder, sum), reduction.result), 1);

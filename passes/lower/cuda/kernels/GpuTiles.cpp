@@ -1,4 +1,4 @@
-// What all tiles have.
+// What all kinds of tiles share.
 #include "passes/lower/cuda/kernels/GpuTiles.h"
 #include "passes/lower/cuda/GpuModule.h"
 
@@ -177,7 +177,7 @@ void GpuTiles::storeElement(Value value, Value data, Value index) {
 // Workgroup memory
 
 Value GpuTiles::workgroupMemory(Type element, int64_t count) {
-  // What computes keeps much in registers.
+  // Functions that compute keep much in registers.
   function->setAttr(blocksAtOnce, getI32IntegerAttr(1));
   auto space = gpu::AddressSpaceAttr::get(getContext(), gpu::AddressSpace::Workgroup);
   return function.addWorkgroupAttribution(MemRefType::get({count}, element, MemRefLayoutAttrInterface(), space), loc);
@@ -193,7 +193,7 @@ Value GpuTiles::fromMemory(Value memory, Value index) {
 
 Value GpuTiles::addressOf(Value memory, Value index) {
   Value begin = memref::ExtractAlignedPointerAsIndexOp::create(*this, loc, memory);
-  constexpr unsigned workgroupSpace = 3; // of pointers, as the code is lowered
+  constexpr unsigned workgroupSpace = 3; // the pointers' address space once lowered
   Type pointer = LLVM::LLVMPointerType::get(getContext(), workgroupSpace);
   Value number = arith::IndexCastUIOp::create(*this, loc, getI64Type(), begin);
   Value address = LLVM::IntToPtrOp::create(*this, loc, pointer, number);

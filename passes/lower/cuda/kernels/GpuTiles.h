@@ -1,9 +1,9 @@
 // A function of a library kernel that multiplies tiles of matrices, under construction, and what its blocks can do.
 //
-// Tiles have 64 rows and 64 columns, or fewer. A block has the products of one tile of rows with others, one after the
-// other: each thread some elements of it (a patch), of rows and columns that the kind of tiles says. Sums are rows of a
-// result, as many as the tile has and as wide as the matrices, divided among threads alike. All is f32; elements in
-// buffers are converted where they are read and written.
+// Tiles have 64 rows and 64 columns, or fewer. A block computes the products of one tile of rows with others, one after
+// the other. Each thread has some elements of a product (a patch), in rows and columns that depend on the kind of
+// tiles. Sums are rows of a result, as many as the tile has and as wide as the matrices, divided among threads in the
+// same way. Everything is f32; elements in buffers are converted where they are read and written.
 #pragma once
 
 #include "passes/lower/kernels/KernelValues.h"
@@ -19,7 +19,7 @@ namespace dtc {
 /// Rows of a matrix in a buffer: element (i, j) at data + i * stride + j, i < count.
 struct GpuRows {
   mlir::Value data, stride, count;
-  mlir::Value aligned; ///< whether as many elements of any row as the tiles access at once can be, from multiples on
+  mlir::Value aligned; ///< whether all rows can be accessed as the tiles do, by several aligned elements at once
 };
 
 /// What a thread has of a product: elements [row][column].
@@ -29,14 +29,14 @@ using GpuPatch = llvm::SmallVector<llvm::SmallVector<mlir::Value, 16>, 4>;
 struct GpuHeld {
   GpuRows rows;
   mlir::Value first;
-  llvm::SmallVector<mlir::Value> fragments; ///< what a thread has of it, where that is kept
+  llvm::SmallVector<mlir::Value> fragments; ///< what a thread has of it, if that is kept
 };
 
 /// A tile of rows that products are taken with.
 struct GpuTile {
   GpuRows rows;
   mlir::Value first;
-  mlir::Value memory = {}; ///< where it lies meanwhile, if the kind of tiles says so
+  mlir::Value memory = {}; ///< where it is stored meanwhile, if this kind of tiles stores it
 };
 /// Tiles of the same rows of two matrices.
 using GpuTilePair = std::array<GpuTile, 2>;
@@ -57,17 +57,17 @@ public:
   mlir::Value argument(unsigned number) { return function.getArgument(number); }
 
   mlir::Value thread, block;    ///< i64
-  const int64_t width, columns; ///< of matrices; of tiles
+  const int64_t width, columns; ///< of matrices, and of tiles
   const mlir::Type element;
 
-  // Numbers: i32, i64 or f32 alike, as their operands are.
+  // Numbers: i32, i64 or f32, like their operands.
   mlir::Value real(double value) { return constant(getF32FloatAttr(static_cast<float>(value))); }
   mlir::Value word(int64_t value) { return constant(getI32IntegerAttr(static_cast<int32_t>(value))); }
   mlir::Value plus(mlir::Value a, mlir::Value b);
   mlir::Value minus(mlir::Value a, mlir::Value b);
   mlir::Value times(mlir::Value a, mlir::Value b);
   mlir::Value fma(mlir::Value a, mlir::Value b, mlir::Value c);
-  mlir::Value powerOfTwo(mlir::Value a);          ///< to 2^-22 of it
+  mlir::Value powerOfTwo(mlir::Value a);          ///< relative error 2^-22
   mlir::Value less(mlir::Value a, mlir::Value b); ///< of signed numbers or reals
   mlir::Value equal(mlir::Value a, mlir::Value b);
   mlir::Value both(mlir::Value a, mlir::Value b);
@@ -77,7 +77,7 @@ public:
   /// a / b rounded up or down, of numbers that are not negative.
   mlir::Value quotient(mlir::Value a, mlir::Value b);
   mlir::Value rest(mlir::Value a, mlir::Value b);
-  /// How many tiles rows make, and columns.
+  /// The number of tiles that rows make, and columns.
   mlir::Value rowTiles(mlir::Value rows) { return quotient(add(rows, integer(size - 1)), integer(size)); }
   mlir::Value columnTiles(mlir::Value count) { return quotient(add(count, integer(columns - 1)), integer(columns)); }
 
@@ -86,12 +86,12 @@ public:
   mlir::Value join(llvm::ArrayRef<mlir::Value> lanes);
   mlir::Value splat4(mlir::Value scalar) { return splat(scalar, 4); }
 
-  /// `combine` of what `count` neighbouring threads hold, a power of two up to 32, for all of them.
+  /// Combines what `count` neighbouring threads hold, a power of two up to 32; all of them get the result.
   using Combine = llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)>;
   mlir::Value acrossThreads(mlir::Value value, int64_t count, Combine combine);
   void barrier();
 
-  // Control. Bodies add code here: the builder stands in them while they are made.
+  // Control. Bodies add code here: the builder inserts into them while they are made.
   using Values = llvm::SmallVector<mlir::Value>;
   Values loop(mlir::Value from, mlir::Value to, mlir::ValueRange initial,
               llvm::function_ref<Values(mlir::Value number, mlir::ValueRange)> body);
@@ -100,7 +100,7 @@ public:
 
   GpuRows rows(mlir::Value data, mlir::Value stride, mlir::Value count);
 
-  /// Of a thread's patch: where its rows and columns are within the tile, and over which neighbours a row is spread.
+  /// A thread's patch: where its rows and columns are within the tile, and over which neighbours a row is spread.
   virtual int64_t patchRows() const = 0;
   virtual int64_t patchColumns() const = 0;
   virtual mlir::Value rowOf(int64_t number) = 0;
@@ -109,17 +109,17 @@ public:
 
   /// Rows [first, first + 64). `keep`: in registers, where there is room and the kind of tiles does so.
   virtual GpuHeld hold(const GpuRows &rows, mlir::Value first, bool keep) { return {rows, first, {}}; }
-  /// Makes the steps of a walk. `body` is given a step's number, its tiles and what the step before gave.
+  /// Makes the steps of a walk. `body` gets a step's number, its tiles and the result of the step before.
   using Step = llvm::function_ref<Values(mlir::Value number, const GpuTilePair &tiles, mlir::ValueRange before)>;
   virtual Values walk(const GpuWalk &walk, mlir::ValueRange initial, Step body);
-  /// Within one, the products of rows with those of b, all columns: numbers that mean nothing beyond their ends.
+  /// Within a step: the products of rows with those of b, over all columns. Beyond their ends the numbers mean nothing.
   virtual GpuPatch products(const GpuHeld &a, const GpuTile &b) = 0;
   virtual Values noSums() = 0;
-  /// sums += weights times the tile's rows. Those of rows beyond the end must be zero.
+  /// sums += weights times the tile's rows. Weights of rows beyond the end must be zero.
   virtual void addProduct(llvm::MutableArrayRef<mlir::Value> sums, const GpuPatch &weights, const GpuTile &tile) = 0;
   /// Multiplies a row, by its number in the patch.
   virtual void scaleRow(llvm::MutableArrayRef<mlir::Value> sums, int64_t row, mlir::Value factor) = 0;
-  /// Writes sums as rows [first, first + 64) of a matrix, those that it has.
+  /// Writes sums as rows [first, first + 64) of a matrix, as far as it has these.
   virtual void storeSums(llvm::ArrayRef<mlir::Value> sums, const GpuRows &matrix, mlir::Value first) = 0;
 
   /// An element of a buffer as f32.
@@ -132,7 +132,7 @@ protected:
   mlir::Value workgroupMemory(mlir::Type element, int64_t count);
   mlir::Value fromMemory(mlir::Value memory, mlir::Value index);
   void toMemory(mlir::Value value, mlir::Value memory, mlir::Value index);
-  /// Of an element, for what takes addresses of workgroup memory.
+  /// The address of an element, for what takes addresses of workgroup memory.
   mlir::Value addressOf(mlir::Value memory, mlir::Value index);
   void storeElement(mlir::Value value, mlir::Value data, mlir::Value index);
   mlir::Value narrowed(mlir::Value value);
@@ -145,12 +145,12 @@ private:
   const int64_t atOnce;
 };
 
-/// What an empty function for tiles has: addresses and then 64-bit integers as arguments, and matrices whose rows have
-/// `width` elements of `element`.
+/// Describes an empty function for tiles: its arguments, addresses and then 64-bit integers, and its matrices, whose
+/// rows have `width` elements of `element`.
 struct GpuTilesFunction {
   llvm::StringRef name;
   unsigned pointers, integers;
-  int64_t width, columns; ///< columns of tiles: 64; 32 and 16 too with matrix units
+  int64_t width, columns; ///< columns of tiles: 64, and with matrix units also 32 and 16
   mlir::Type element;
   mlir::gpu::GPUModuleOp module;
 };
