@@ -1,0 +1,78 @@
+// C[b] = op(A[b]) op(B[b]) + accumulate * C[b]. Row-major; op(A) is m x k, op(B) is k x n.
+//
+// grid: batch * (splitColumns ? n : m). Every thread packs the whole of the operand that is not divided, so divide the
+// larger of m and n; parts of a multiple of 8 rows or 48 columns waste nothing, of 32 of either where the processor
+// multiplies tiles of bf16. Of a product of 8 rows or fewer B is not packed, but read once. Each element is one chain
+// of fused multiply-adds in the order of k; where the processor multiplies pairs of bf16, of sums of two products.
+#pragma once
+
+#include "runtime/abi/epilogue.h"
+#include "runtime/abi/library/table.h"
+
+namespace dtc::abi::library {
+
+struct GemmScalars {
+  int64_t batch, m, n, k;
+  int64_t transposeA, transposeB;    ///< 0 or 1: the matrix lies in memory with its sizes exchanged
+  int64_t lda, ldb, ldc;             ///< from a row in memory to the next
+  int64_t strideA, strideB, strideC; ///< between batches
+  int64_t accumulate;                ///< 0 or 1
+  int64_t splitColumns;              ///< 1 when threads divide the columns of C, 0 when they divide rows
+  int64_t operands;                  ///< element of A and B
+  int64_t result;                    ///< element of C: that of A and B, or f32
+
+  [[gnu::always_inline]] constexpr int64_t grid() const { return batch * (splitColumns ? n : m); }
+};
+
+/// A product with an epilogue, of a batch of 1 that does not accumulate. Only NVIDIA's library has it.
+struct ProductScalars : GemmScalars {
+  int64_t epilogue; ///< abi::Epilogue
+};
+
+namespace detail {
+
+inline constexpr std::array gemmFields = {
+    DTC_SCALAR(GemmScalars, batch),      DTC_SCALAR(GemmScalars, m),
+    DTC_SCALAR(GemmScalars, n),          DTC_SCALAR(GemmScalars, k),
+    DTC_SCALAR(GemmScalars, transposeA), DTC_SCALAR(GemmScalars, transposeB),
+    DTC_SCALAR(GemmScalars, lda),        DTC_SCALAR(GemmScalars, ldb),
+    DTC_SCALAR(GemmScalars, ldc),        DTC_SCALAR(GemmScalars, strideA),
+    DTC_SCALAR(GemmScalars, strideB),    DTC_SCALAR(GemmScalars, strideC),
+    DTC_SCALAR(GemmScalars, accumulate), DTC_SCALAR(GemmScalars, splitColumns),
+    DTC_SCALAR(GemmScalars, operands),   DTC_SCALAR(GemmScalars, result),
+};
+static_assert(describes<GemmScalars>(gemmFields));
+
+inline constexpr auto productFields = joined(gemmFields, std::array{DTC_SCALAR(ProductScalars, epilogue)});
+static_assert(describes<ProductScalars>(productFields));
+
+inline constexpr Operand gemmOperands[] = {
+    {"A", "batch m k", toldBy(&GemmScalars::operands), Access::Read},
+    {"B", "batch k n", toldBy(&GemmScalars::operands), Access::Read},
+    {"C", "batch m n", toldBy(&GemmScalars::result), Access::Written, nullptr, isSet<&GemmScalars::accumulate>},
+};
+
+/// The condition that the epilogue has a property.
+template <bool EpilogueForm::*property> bool hasEpilogue(const int64_t *scalars) {
+  const EpilogueForm *form = findEpilogue(scalars[indexOf(&ProductScalars::epilogue)]);
+  return form && form->*property;
+}
+
+inline constexpr Operand productOperands[] = {
+    {"A", "m k", toldBy(&GemmScalars::operands), Access::Read},
+    {"B", "k n", toldBy(&GemmScalars::operands), Access::Read},
+    // C may lie over the accumulator.
+    {"accumulator", "m n", toldBy(&GemmScalars::result), Access::Read, hasEpilogue<&EpilogueForm::accumulates>},
+    {"bias", "n", toldBy(&GemmScalars::result), Access::Read, hasEpilogue<&EpilogueForm::hasBias>},
+    {"x", "m n", toldBy(&GemmScalars::result), Access::Read, hasEpilogue<&EpilogueForm::readsOperand>},
+    {"C", "m n", toldBy(&GemmScalars::result), Access::Written},
+    {"sum", "m n", toldBy(&GemmScalars::result), Access::Written, hasEpilogue<&EpilogueForm::storesSum>},
+};
+
+} // namespace detail
+
+template <> inline constexpr KernelTable tableOf<GemmScalars> = {"gemm", detail::gemmFields, detail::gemmOperands};
+template <>
+inline constexpr KernelTable tableOf<ProductScalars> = {"product", detail::productFields, detail::productOperands};
+
+} // namespace dtc::abi::library

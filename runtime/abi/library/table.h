@@ -1,0 +1,163 @@
+// Tables of library kernels: what a kernel's scalars and operands are, said once for the compiler, the kernels of every
+// target, the code for GPUs and dtc verify. docs/library-kernel.md shows what a new kernel takes.
+//
+// The scalars of a kernel are a plain struct, whose members of 8 bytes are in the order in which a launch has them:
+// int64_t, and double where the scalar is the bit pattern of a real number. Its fields are listed by name once more, in
+// `scalars`, and its operands in `operands`; `tableOf` has both. Strides are in elements.
+//
+// Kernels for processors are compiled several times, for different instructions, and the linker keeps one copy of an
+// inline function for all. What such a kernel may call here is always inlined.
+#pragma once
+
+#include "runtime/abi/kernel.h"
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+namespace dtc::abi::library {
+
+/// How many scalars a struct, or a part of one, stands for.
+template <class Scalars> inline constexpr size_t countOf = sizeof(Scalars) / sizeof(int64_t);
+
+/// The scalars of a launch, which has countOf<Scalars> of them or more.
+template <class Scalars> [[gnu::always_inline]] inline Scalars load(const int64_t *scalars) {
+  static_assert(std::is_trivially_copyable_v<Scalars> && sizeof(Scalars) % sizeof(int64_t) == 0);
+  Scalars result;
+  __builtin_memcpy(static_cast<void *>(&result), scalars, sizeof result);
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Scalars
+//===----------------------------------------------------------------------===//
+
+namespace detail {
+
+template <class Scalars> constexpr Scalars makeNumbered() {
+  std::array<int64_t, countOf<Scalars>> numbers = {};
+  for (size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = static_cast<int64_t>(i);
+  return std::bit_cast<Scalars>(numbers);
+}
+
+/// Each field has its own number.
+template <class Scalars> inline constexpr Scalars numbered = makeNumbered<Scalars>();
+
+constexpr size_t numberOf(int64_t field) { return static_cast<size_t>(field); }
+constexpr size_t numberOf(double field) { return static_cast<size_t>(std::bit_cast<int64_t>(field)); }
+template <size_t Count> constexpr size_t numberOf(const int64_t (&fields)[Count]) { return numberOf(fields[0]); }
+template <class Part> constexpr size_t numberOf(const Part &part) {
+  return numberOf(std::bit_cast<std::array<int64_t, countOf<Part>>>(part)[0]);
+}
+
+} // namespace detail
+
+/// The number of a scalar among those of a launch; of a part of several, such as strides, that of the first.
+template <class Field, class Scalars> constexpr size_t indexOf(Field Scalars::*field) {
+  return detail::numberOf(detail::numbered<Scalars>.*field);
+}
+
+struct ScalarField {
+  std::string_view name; ///< as in the struct: "window", "q.b", "sizes[0]"
+  size_t index;
+  bool isReal;
+};
+
+constexpr ScalarField makeField(std::string_view name, int64_t number) { return {name, size_t(number), false}; }
+constexpr ScalarField makeField(std::string_view name, double number) { return {name, detail::numberOf(number), true}; }
+
+/// A row of a table of fields.
+#define DTC_SCALAR(Scalars, member)                                                                                    \
+  ::dtc::abi::library::makeField(#member, ::dtc::abi::library::detail::numbered<Scalars>.member)
+
+/// Whether `fields` are all scalars of the struct, each once and in order.
+template <class Scalars> constexpr bool describes(std::span<const ScalarField> fields) {
+  for (size_t i = 0; i < fields.size(); ++i)
+    if (fields[i].index != i)
+      return false;
+  return fields.size() == countOf<Scalars>;
+}
+
+/// Fields of a struct that begins as another does.
+template <size_t First, size_t Rest>
+constexpr std::array<ScalarField, First + Rest> joined(const std::array<ScalarField, First> &first,
+                                                       const std::array<ScalarField, Rest> &rest) {
+  std::array<ScalarField, First + Rest> all = {};
+  for (size_t i = 0; i < First + Rest; ++i)
+    all[i] = i < First ? first[i] : rest[i - First];
+  return all;
+}
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+/// Of what type a buffer's elements are.
+struct ElementRule {
+  enum Kind {
+    Told,  ///< f32, bf16 or f16: a scalar has the number, a dtc_element. Data of 16 bits is widened where it is read,
+           ///< computed with in f32, and rounded to the nearest where it is written.
+    Moved, ///< any: a scalar has its bytes, 1, 2 or 4. All buffers of a kernel that are Moved hold one type.
+    F32,
+    I32
+  } kind;
+  size_t scalar = 0; ///< of Told and Moved
+};
+
+inline constexpr ElementRule f32 = {ElementRule::F32}, i32 = {ElementRule::I32};
+template <class Scalars> constexpr ElementRule toldBy(int64_t Scalars::*field) {
+  return {ElementRule::Told, indexOf(field)};
+}
+template <class Scalars> constexpr ElementRule movedBy(int64_t Scalars::*bytes) {
+  return {ElementRule::Moved, indexOf(bytes)};
+}
+
+/// What a kernel does with a buffer. Updated: it reads what it writes, in place.
+enum class Access { Read, Written, Updated };
+
+/// Depends on a launch's scalars.
+using Condition = bool (*)(const int64_t *scalars);
+
+/// The condition that a flag is set.
+template <auto field> bool isSet(const int64_t *scalars) { return scalars[indexOf(field)] != 0; }
+
+struct Operand {
+  std::string_view name;
+  /// Its sizes: names of scalars, numbers, or "grid", the size of the launch's grid.
+  std::string_view shape;
+  ElementRule element;
+  Access access;
+  Condition isThereIf = nullptr;   ///< null: it always is
+  Condition isUpdatedIf = nullptr; ///< of what is Written: where this holds it is Updated
+
+  constexpr bool isIn(const int64_t *scalars) const { return !isThereIf || isThereIf(scalars); }
+  constexpr bool isWritten() const { return access != Access::Read; }
+  constexpr bool isRead(const int64_t *scalars) const {
+    return access != Access::Written || (isUpdatedIf && isUpdatedIf(scalars));
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+struct KernelTable {
+  std::string_view name; ///< "gemm": the kernel of processors is dtc_gemm, that of NVIDIA GPUs dtc_cuda_gemm
+  std::span<const ScalarField> scalars;
+  std::span<const Operand> operands; ///< in the order of a launch's buffers
+};
+
+/// The table of the kernel that has these scalars.
+template <class Scalars> inline constexpr KernelTable tableOf = {};
+
+/// Strides of a tensor [outer, S, inner, E] with unit stride in E.
+struct RowStrides {
+  int64_t outer, s, inner;
+};
+
+} // namespace dtc::abi::library
