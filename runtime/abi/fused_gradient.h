@@ -9,7 +9,7 @@
 
 namespace dtc::abi {
 
-/// The sizes of a call, as the scalars of runtime/kernels/cpu/kernels.h have them.
+/// The sizes of a call, as AttentionScalars (runtime/abi/library/attention.h) has them.
 struct FusedGradient {
   DataType element;
   int64_t batches, groups, repeats, queries, keys, width;

@@ -53,7 +53,7 @@ struct Memory {
 struct Shape {
   abi::DataType type = abi::BF16;
   int64_t batches = 2, queries = 9, keys = 9, groups = 2, repeats = 1, width = 16;
-  int64_t causal = 2; ///< as in kernels.h
+  int64_t causal = 2; ///< as in runtime/abi/library/attention.h
   double dropout = 0;
   int64_t window = 0;
   double softcap = 0;

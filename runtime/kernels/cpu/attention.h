@@ -6,6 +6,7 @@
 // that fill up the last tile have the one position that no limit reaches, so that they need no other test.
 #pragma once
 
+#include "runtime/abi/library/attention.h"
 #include "runtime/abi/random.h"
 #include "runtime/kernels/cpu/pack.h"
 #include "runtime/kernels/cpu/simd.h"
@@ -19,10 +20,14 @@ constexpr float infinity = __builtin_inff();
 
 inline int64_t roundUp(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-/// The scalars that both directions have in common (kernels.h numbers them).
+using abi::library::AttentionScalars, abi::library::QueryStrides, abi::library::KeyStrides;
+
+/// What both directions have in common.
 struct AttentionArgs {
   int64_t batches, queries, keys, groups, repeats, width;
-  const int64_t *qStrides, *kStrides, *vStrides, *outStrides;
+  QueryStrides qStrides;
+  KeyStrides kStrides, vStrides;
+  QueryStrides outStrides;
   float scale;
   bool causal;
   double dropout;
@@ -33,16 +38,14 @@ struct AttentionArgs {
   const int32_t *starts; ///< [batch, queries], or null
   void *const *rest;     ///< the buffers behind those that both directions read
 
-  AttentionArgs(void *const *buffers, const int64_t *s)
-      : batches(s[0]), queries(s[1]), keys(s[2]), groups(s[3]), repeats(s[4]), width(s[5]), qStrides(s + 6),
-        kStrides(s + 10), vStrides(s + 13), outStrides(s + 16), scale(static_cast<float>(real(s[20]))),
-        causal(s[21] != 0), dropout(real(s[22])), window(s[31]), softcap(static_cast<float>(real(s[32]))),
-        qPositions(static_cast<const int32_t *>(buffers[3])), kPositions(static_cast<const int32_t *>(buffers[4])),
-        key(static_cast<const int32_t *>(buffers[5])), site(s[23]), firstSample(s[24]), firstGroup(s[25]),
-        firstRepeat(s[26]), allGroups(s[27]), allRepeats(s[28]), length(s[29]),
-        starts(s[33] ? static_cast<const int32_t *>(buffers[6]) : nullptr), rest(buffers + 6 + s[33]) {}
-
-  static double real(int64_t bits) { return __builtin_bit_cast(double, bits); }
+  AttentionArgs(void *const *buffers, const AttentionScalars &s)
+      : batches(s.B), queries(s.S), keys(s.T), groups(s.G), repeats(s.R), width(s.E), qStrides(s.q), kStrides(s.k),
+        vStrides(s.v), outStrides(s.out), scale(static_cast<float>(s.scale)), causal(s.causal != 0), dropout(s.dropout),
+        window(s.window), softcap(static_cast<float>(s.softcap)), qPositions(static_cast<const int32_t *>(buffers[3])),
+        kPositions(static_cast<const int32_t *>(buffers[4])), key(static_cast<const int32_t *>(buffers[5])),
+        site(s.site), firstSample(s.firstSample), firstGroup(s.firstGroup), firstRepeat(s.firstRepeat),
+        allGroups(s.allGroups), allRepeats(s.allRepeats), length(s.length),
+        starts(s.starts ? static_cast<const int32_t *>(buffers[6]) : nullptr), rest(buffers + 6 + s.starts) {}
 
   int64_t keyTiles() const { return (keys + keyTile - 1) / keyTile; }
   int64_t paddedKeys() const { return keyTiles() * keyTile; }
@@ -66,12 +69,12 @@ template <class T> struct Rows {
   T *row(int64_t i) const { return data + i * stride; }
 };
 
-/// The rows of head (b, g, r) of a tensor with strides b, s, g and, for queries, r.
-template <class T> Rows<T> rowsOf(void *buffer, const int64_t *strides, int64_t b, int64_t g) {
-  return {static_cast<T *>(buffer) + b * strides[0] + g * strides[2], strides[1]};
+/// The rows of head (b, g) of keys, or (b, g, r) of queries.
+template <class T> Rows<T> rowsOf(void *buffer, const KeyStrides &strides, int64_t b, int64_t g) {
+  return {static_cast<T *>(buffer) + b * strides.b + g * strides.g, strides.t};
 }
-template <class T> Rows<T> rowsOf(void *buffer, const int64_t *strides, int64_t b, int64_t g, int64_t r) {
-  return {static_cast<T *>(buffer) + b * strides[0] + g * strides[2] + r * strides[3], strides[1]};
+template <class T> Rows<T> rowsOf(void *buffer, const QueryStrides &strides, int64_t b, int64_t g, int64_t r) {
+  return {static_cast<T *>(buffer) + b * strides.b + g * strides.g + r * strides.r, strides.s};
 }
 
 /// Hands out parts of a block of scratch memory.
@@ -173,7 +176,8 @@ inline Vec maskScores(Vec scores, const int32_t *positions, int32_t limit, int32
   return (Vec)(((Bits)scores & visible) | ((Bits)splat(-infinity) & ~visible));
 }
 
-/// The dropout draws of one head of one sample: random::uniform of the index that kernels.h states, on vectors.
+/// The dropout draws of one head of one sample: random::uniform of the index that runtime/abi/library/attention.h
+/// states, on vectors.
 class HeadDropout {
 public:
   HeadDropout(const AttentionArgs &args, int64_t b, int64_t g, int64_t r)

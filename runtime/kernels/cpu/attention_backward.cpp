@@ -131,10 +131,10 @@ private:
   float *deltas;                            // [queryTile]: rowsum(dO o)
 };
 
-template <class T> void backwardOf(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+using Scalars = abi::library::AttentionBackwardScalars;
+
+template <class T> void backwardOf(void *const *buffers, const Scalars &scalars, int64_t begin, int64_t end) {
   AttentionArgs args(buffers, scalars);
-  const int64_t *dOutStrides = scalars + 34, *dqStrides = scalars + 38, *dkStrides = scalars + 42,
-                *dvStrides = scalars + 45;
   Parts parts = {threadScratch(KeyPositions::room(args) + BackwardHead<T>::room(args))};
   KeyPositions positions(args, parts);
   BackwardHead<T> head(args, positions, parts);
@@ -144,18 +144,19 @@ template <class T> void backwardOf(void *const *buffers, const int64_t *scalars,
     for (int64_t r = 0; r < args.repeats; ++r)
       head.add({b, rowsOf<const T>(buffers[0], args.qStrides, b, g, r),
                 rowsOf<const T>(args.rest[0], args.outStrides, b, g, r),
-                rowsOf<const T>(args.rest[2], dOutStrides, b, g, r),
+                rowsOf<const T>(args.rest[2], scalars.dOut, b, g, r),
                 static_cast<const float *>(args.rest[1]) + (at * args.repeats + r) * args.queries,
-                rowsOf<T>(args.rest[3], dqStrides, b, g, r)},
+                rowsOf<T>(args.rest[3], scalars.dQ, b, g, r)},
                HeadDropout(args, b, g, r));
-    head.finish(rowsOf<T>(args.rest[4], dkStrides, b, g), rowsOf<T>(args.rest[5], dvStrides, b, g));
+    head.finish(rowsOf<T>(args.rest[4], scalars.dK, b, g), rowsOf<T>(args.rest[5], scalars.dV, b, g));
   }
 }
 
 } // namespace
 
 void attentionBackward(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
-  withElement(scalars[30], [&](auto element) { backwardOf<decltype(element)>(buffers, scalars, begin, end); });
+  auto args = abi::library::load<Scalars>(scalars);
+  withElement(args.element, [&](auto element) { backwardOf<decltype(element)>(buffers, args, begin, end); });
 }
 
 } // namespace dtc::kernels::DTC_KERNEL_LEVEL

@@ -208,7 +208,7 @@ private:
   float *queries; // [queryTile][paddedWidth]: widened
 };
 
-template <class T> void forwardOf(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+template <class T> void forwardOf(void *const *buffers, const AttentionScalars &scalars, int64_t begin, int64_t end) {
   AttentionArgs args(buffers, scalars);
   Parts parts = {threadScratch(KeyPositions::room(args) + ForwardHead<T>::room(args))};
   KeyPositions positions(args, parts);
@@ -225,7 +225,8 @@ template <class T> void forwardOf(void *const *buffers, const int64_t *scalars, 
 } // namespace
 
 void attentionForward(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
-  withElement(scalars[30], [&](auto element) { forwardOf<decltype(element)>(buffers, scalars, begin, end); });
+  auto args = abi::library::load<AttentionScalars>(scalars);
+  withElement(args.element, [&](auto element) { forwardOf<decltype(element)>(buffers, args, begin, end); });
 }
 
 } // namespace dtc::kernels::DTC_KERNEL_LEVEL

@@ -11,6 +11,7 @@
 //
 // Every element of C is the same chain of fused multiply-adds over k whatever tile it falls in, and blocks of K depend
 // on K alone: results do not depend on how the grid is cut.
+#include "runtime/abi/library/gemm.h"
 #include "runtime/kernels/cpu/panels.h"
 #include "runtime/kernels/cpu/scratch.h"
 #include "runtime/kernels/cpu/thin_product.h"
@@ -211,25 +212,26 @@ template <class R> void multiply(const Product<BFloat, R> &p) {
 }
 #endif
 
-template <class T, class R> void gemmOf(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
-  int64_t m = scalars[1], n = scalars[2], depth = scalars[3];
-  bool transposeA = scalars[4], transposeB = scalars[5], splitCols = scalars[13];
-  int64_t lda = scalars[6], ldb = scalars[7], ldc = scalars[8];
+using abi::library::GemmScalars;
+
+template <class T, class R> void gemmOf(void *const *buffers, const GemmScalars &args, int64_t begin, int64_t end) {
+  int64_t m = args.m, n = args.n, lda = args.lda, ldb = args.ldb, ldc = args.ldc;
+  bool transposeA = args.transposeA, transposeB = args.transposeB, splitCols = args.splitColumns;
   int64_t perBatch = splitCols ? n : m;
   while (begin < end) {
     int64_t batch = begin / perBatch, first = begin % perBatch, count = smaller(end - begin, perBatch - first);
     int64_t row = splitCols ? 0 : first, col = splitCols ? first : 0;
-    View<T> a = {static_cast<const T *>(buffers[0]) + batch * scalars[9], transposeA ? 1 : lda, transposeA ? lda : 1};
-    View<T> b = {static_cast<const T *>(buffers[1]) + batch * scalars[10], transposeB ? 1 : ldb, transposeB ? ldb : 1};
-    R *c = static_cast<R *>(buffers[2]) + batch * scalars[11];
+    View<T> a = {static_cast<const T *>(buffers[0]) + batch * args.strideA, transposeA ? 1 : lda, transposeA ? lda : 1};
+    View<T> b = {static_cast<const T *>(buffers[1]) + batch * args.strideB, transposeB ? 1 : ldb, transposeB ? ldb : 1};
+    R *c = static_cast<R *>(buffers[2]) + batch * args.strideC;
     Product<T, R> part{{a.at(row, 0), a.rowStride, a.colStride},
                        {b.at(0, col), b.rowStride, b.colStride},
                        c + row * ldc + col,
                        ldc,
                        splitCols ? m : count,
                        splitCols ? count : n,
-                       depth,
-                       scalars[12] != 0};
+                       args.k,
+                       args.accumulate != 0};
     m <= thinRows ? multiplyThin(part) : multiply(part);
     begin += count;
   }
@@ -238,10 +240,11 @@ template <class T, class R> void gemmOf(void *const *buffers, const int64_t *sca
 } // namespace
 
 void gemm(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
-  withElement(scalars[14], [&](auto operand) {
+  auto args = abi::library::load<GemmScalars>(scalars);
+  withElement(args.operands, [&](auto operand) {
     using T = decltype(operand);
-    bool isWide = scalars[15] == dtc_f32;
-    (isWide ? gemmOf<T, float> : gemmOf<T, T>)(buffers, scalars, begin, end);
+    bool isWide = args.result == dtc_f32;
+    (isWide ? gemmOf<T, float> : gemmOf<T, T>)(buffers, args, begin, end);
   });
 }
 

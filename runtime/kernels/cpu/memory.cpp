@@ -2,9 +2,17 @@
 // compiled once.
 #include "runtime/kernels/cpu/kernels.h"
 
+#include "runtime/abi/library/copy.h"
+#include "runtime/abi/library/fill.h"
+#include "runtime/abi/library/gather.h"
+#include "runtime/abi/library/scatter_add.h"
+#include "runtime/abi/library/write_rows.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+
+namespace library = dtc::abi::library;
 
 extern "C" {
 
@@ -12,10 +20,11 @@ void dtc_gather(void *const *buffers, const int64_t *scalars, int64_t begin, int
   const std::byte *table = static_cast<const std::byte *>(buffers[0]);
   const int32_t *indices = static_cast<const int32_t *>(buffers[1]);
   std::byte *out = static_cast<std::byte *>(buffers[2]);
-  int64_t rows = scalars[0], rowBytes = scalars[1] * scalars[3], first = scalars[2];
+  const auto args = library::load<library::GatherScalars>(scalars);
+  int64_t rowBytes = args.width * args.bytes;
   for (int64_t i = begin; i < end; ++i) {
-    int64_t row = indices[i] - first;
-    if (row >= 0 && row < rows)
+    int64_t row = indices[i] - args.first;
+    if (row >= 0 && row < args.rows)
       std::memcpy(out + i * rowBytes, table + row * rowBytes, rowBytes);
     else
       std::memset(out + i * rowBytes, 0, rowBytes);
@@ -26,13 +35,13 @@ void dtc_scatter_add(void *const *buffers, const int64_t *scalars, int64_t begin
   const float *updates = static_cast<const float *>(buffers[0]);
   const int32_t *indices = static_cast<const int32_t *>(buffers[1]);
   float *out = static_cast<float *>(buffers[2]);
-  int64_t rows = scalars[0], width = scalars[1], first = scalars[2], count = scalars[3];
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t row = indices[i] - first;
-    if (row < 0 || row >= rows)
+  const auto args = library::load<library::ScatterAddScalars>(scalars);
+  for (int64_t i = 0; i < args.count; ++i) {
+    int64_t row = indices[i] - args.first;
+    if (row < 0 || row >= args.rows)
       continue;
-    const float *__restrict source = updates + i * width;
-    float *__restrict target = out + row * width;
+    const float *__restrict source = updates + i * args.width;
+    float *__restrict target = out + row * args.width;
     for (int64_t j = begin; j < end; ++j)
       target[j] += source[j];
   }
@@ -42,16 +51,16 @@ void dtc_write_rows(void *const *buffers, const int64_t *scalars, int64_t begin,
   const std::byte *rows = static_cast<const std::byte *>(buffers[0]);
   const int32_t *positions = static_cast<const int32_t *>(buffers[1]);
   std::byte *out = static_cast<std::byte *>(buffers[2]);
-  int64_t count = scalars[1], inner = scalars[2], capacity = scalars[4], width = scalars[8];
-  int64_t pieceBytes = scalars[3] * width;
+  const auto args = library::load<library::WriteRowsScalars>(scalars);
+  int64_t pieceBytes = args.E * args.bytes;
   for (int64_t at = begin; at < end; ++at) {
-    int64_t o = at / count, s = at % count, position = positions[s];
-    if (position < 0 || position >= capacity)
+    int64_t o = at / args.S, s = at % args.S, position = positions[s];
+    if (position < 0 || position >= args.T)
       continue;
-    const std::byte *from = rows + (o * scalars[5] + s * scalars[6]) * width;
-    std::byte *to = out + (o * capacity + position) * inner * pieceBytes;
-    for (int64_t i = 0; i < inner; ++i)
-      std::memcpy(to + i * pieceBytes, from + i * scalars[7] * width, pieceBytes);
+    const std::byte *from = rows + (o * args.strides.outer + s * args.strides.s) * args.bytes;
+    std::byte *to = out + (o * args.T + position) * args.inner * pieceBytes;
+    for (int64_t i = 0; i < args.inner; ++i)
+      std::memcpy(to + i * pieceBytes, from + i * args.strides.inner * args.bytes, pieceBytes);
   }
 }
 
@@ -69,7 +78,7 @@ template <typename Run> void withWord(int64_t bytes, Run run) {
     run(uint8_t());
 }
 
-constexpr int copyRank = 6;
+constexpr int copyRank = library::CopyScalars::rank;
 
 /// A strided copy, with zeros where the source ends early along one dimension.
 template <typename Word> struct Copy {
@@ -118,15 +127,16 @@ int lineDimOf(const int64_t *sizes) {
   return dim;
 }
 
-template <typename Word> void copyRows(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
-  Copy<Word> copy = {static_cast<const Word *>(buffers[0]) + scalars[18],
-                     static_cast<Word *>(buffers[1]) + scalars[19],
-                     scalars,
-                     scalars + 6,
-                     scalars + 12,
-                     scalars[21],
-                     scalars[20] == INT64_MAX ? INT64_MAX : scalars[20] - scalars[22],
-                     lineDimOf(scalars)};
+template <typename Word>
+void copyRows(void *const *buffers, const library::CopyScalars &args, int64_t begin, int64_t end) {
+  Copy<Word> copy = {static_cast<const Word *>(buffers[0]) + args.inOffset,
+                     static_cast<Word *>(buffers[1]) + args.outOffset,
+                     args.sizes,
+                     args.inStrides,
+                     args.outStrides,
+                     args.limitedDim,
+                     args.available == INT64_MAX ? INT64_MAX : args.available - args.begin,
+                     lineDimOf(args.sizes)};
   for (int64_t at = begin; at < end;) {
     int64_t i = at / copy.sizes[1], from = at % copy.sizes[1], to = std::min(copy.sizes[1], from + end - at);
     copy.run(1, from, to, i * copy.inStrides[0], i * copy.outStrides[0], copy.isAnyInside() && copy.isInside(0, i));
@@ -141,13 +151,15 @@ extern "C" {
 void dtc_copy(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
   if (buffers[0] == buffers[1]) // in place: only whole dense tensors are
     return;
-  withWord(scalars[23], [&](auto word) { copyRows<decltype(word)>(buffers, scalars, begin, end); });
+  const auto args = library::load<library::CopyScalars>(scalars);
+  withWord(args.bytes, [&](auto word) { copyRows<decltype(word)>(buffers, args, begin, end); });
 }
 
 void dtc_fill(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
-  withWord(scalars[1], [&](auto word) {
+  const auto args = library::load<library::FillScalars>(scalars);
+  withWord(args.bytes, [&](auto word) {
     auto *out = static_cast<decltype(word) *>(buffers[0]);
-    std::fill(out + begin, out + end, static_cast<decltype(word)>(scalars[0]));
+    std::fill(out + begin, out + end, static_cast<decltype(word)>(args.bits));
   });
 }
 

@@ -1,6 +1,6 @@
 #include "runtime/kernels/cpu/variant.h"
 
-#include "runtime/abi/rotary.h"
+#include "runtime/abi/library/rotary.h"
 #include "runtime/kernels/cpu/scratch.h"
 
 // glibc's libmvec: several at once, each within four units in the last place of f64.
@@ -15,7 +15,7 @@ extern "C" __m256d _ZGVdN4v_sin(__m256d);
 namespace dtc::kernels::DTC_KERNEL_LEVEL {
 namespace {
 
-double real(int64_t bits) { return __builtin_bit_cast(double, bits); }
+using abi::library::RotaryScalars;
 
 #ifdef __AVX512F__
 using Doubles = __m512d;
@@ -60,37 +60,35 @@ void rotate(const T *x, T *out, const float *cosines, const float *sines, int64_
       out[i] = x[i];
 }
 
-template <class T> void rotaryOf(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
+template <class T> void rotaryOf(void *const *buffers, const RotaryScalars &args, int64_t begin, int64_t end) {
   const T *x = static_cast<const T *>(buffers[0]);
   const int32_t *positions = static_cast<const int32_t *>(buffers[1]);
   T *out = static_cast<T *>(buffers[2]);
-  int64_t length = scalars[1], inner = scalars[2], width = scalars[3], pairs = scalars[13];
-  double theta = real(scalars[4]), sign = static_cast<double>(scalars[5]);
-  abi::RotaryScaling scaling = {real(scalars[14]), real(scalars[15]), real(scalars[16]), real(scalars[17]),
-                                real(scalars[18])};
-  const int64_t *strides = scalars + 6, *outStrides = scalars + 9;
+  int64_t length = args.S, inner = args.inner, width = args.E, pairs = args.pairs;
+  double sign = static_cast<double>(args.sign);
   int64_t padded = (pairs + 7) / 8 * 8; // whole vectors
   float *cosines = threadScratch(4 * padded), *sines = cosines + padded;
   double *frequencies = reinterpret_cast<double *>(sines + padded);
   for (int64_t i = 0; i < padded; ++i)
-    frequencies[i] = i < pairs ? abi::rotaryFrequency(theta, pairs, scaling, i) : 0;
+    frequencies[i] = i < pairs ? abi::rotaryFrequency(args.theta, pairs, args.scaling, i) : 0;
   // Each position's angles once, for all outer indices of this part of the grid.
   for (int64_t s = 0; s < length; ++s) {
     int64_t outer = begin <= s ? 0 : (begin - s + length - 1) / length;
     if (outer * length + s >= end)
       continue;
-    fillAngles(frequencies, positions[s], sign, scaling.amplitude, padded, cosines, sines);
+    fillAngles(frequencies, positions[s], sign, args.scaling.amplitude, padded, cosines, sines);
     for (; outer * length + s < end; ++outer)
       for (int64_t i = 0; i < inner; ++i)
-        rotate(x + outer * strides[0] + s * strides[1] + i * strides[2],
-               out + outer * outStrides[0] + s * outStrides[1] + i * outStrides[2], cosines, sines, pairs, width);
+        rotate(x + outer * args.x.outer + s * args.x.s + i * args.x.inner,
+               out + outer * args.out.outer + s * args.out.s + i * args.out.inner, cosines, sines, pairs, width);
   }
 }
 
 } // namespace
 
 void rotary(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
-  withElement(scalars[12], [&](auto element) { rotaryOf<decltype(element)>(buffers, scalars, begin, end); });
+  auto args = abi::library::load<RotaryScalars>(scalars);
+  withElement(args.element, [&](auto element) { rotaryOf<decltype(element)>(buffers, args, begin, end); });
 }
 
 } // namespace dtc::kernels::DTC_KERNEL_LEVEL

@@ -2,14 +2,14 @@
 
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/fused_gradient.h"
-#include "runtime/abi/kernel.h"
+#include "runtime/abi/library/attention.h"
 #include "runtime/support/error.h"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <map>
 #include <memory>
+#include <type_traits>
 
 namespace dtc::cuda {
 
@@ -22,34 +22,17 @@ using Tensor = OperationGraph::Tensor;
 
 namespace {
 
-/// The scalars of runtime/kernels/cpu/kernels.h.
-struct Scalars {
-  static constexpr size_t Forward = 34, Backward = 48;
+using abi::library::AttentionScalars, abi::library::AttentionBackwardScalars;
 
-  std::span<const int64_t> s;
-
-  int64_t batch() const { return s[0]; }
-  int64_t queries() const { return s[1]; }
-  int64_t keys() const { return s[2]; }
-  int64_t groups() const { return s[3]; }
-  int64_t repeats() const { return s[4]; }
-  int64_t width() const { return s[5]; }
-  int64_t causal() const { return s[21]; }
-  double dropout() const { return std::bit_cast<double>(s[22]); }
-  int64_t element() const { return s[30]; }
-  bool hasWindow() const { return s[31] != 0; }
-  bool hasSoftcap() const { return s[32] != 0; }
-  bool hasDocuments() const { return s[33] != 0; }
-
-  /// Of heads of queries: nothing where they do not lie at even distances.
-  std::optional<Sizes> queryStrides(size_t at) const {
-    int64_t b = s[at], row = s[at + 1], g = s[at + 2], r = s[at + 3];
-    if (groups() > 1 && repeats() > 1 && g != repeats() * r)
-      return std::nullopt;
-    return Sizes{b, repeats() > 1 ? r : g, row, 1};
-  }
-  Sizes keyStrides(size_t at) const { return {s[at], s[at + 2], s[at + 1], 1}; }
-};
+/// Of heads of queries: nothing where they do not lie at even distances.
+std::optional<Sizes> stridesOf(const AttentionScalars &s, const abi::library::QueryStrides &strides) {
+  if (s.G > 1 && s.R > 1 && strides.g != s.R * strides.r)
+    return std::nullopt;
+  return Sizes{strides.b, s.R > 1 ? strides.r : strides.g, strides.s, 1};
+}
+std::optional<Sizes> stridesOf(const AttentionScalars &, const abi::library::KeyStrides &strides) {
+  return Sizes{strides.b, strides.g, strides.t, 1};
+}
 
 /// Rows and heads begin at multiples of 16 bytes.
 bool isAligned(const Sizes &sizes, const Sizes &strides) {
@@ -60,52 +43,38 @@ bool isAligned(const Sizes &sizes, const Sizes &strides) {
   return true;
 }
 
-/// What is never cuDNN's, whatever the strides.
-const char *whyNot(const Scalars &s) {
-  constexpr int64_t MostWidth = 128;
-  if (s.element() != dtc_bf16 && s.element() != dtc_f16)
-    return "elements are not bf16 or f16";
-  if (s.dropout() > 0)
-    return "there is dropout, whose masks are dtc's";
-  if (s.causal() == 1 || (s.causal() != 0 && s.queries() != s.keys()))
-    return "which keys a query sees is not known by their indices";
-  if (s.hasWindow() || s.hasSoftcap() || s.hasDocuments())
-    return "there is a window, a soft cap or separate documents";
-  if (s.width() % 8 != 0 || s.width() > MostWidth)
-    return "heads are not of a multiple of 8 elements, 128 at most";
-  if (s.batch() < 1 || s.queries() < 2 || s.keys() < 2 || s.groups() < 1 || s.repeats() < 1)
-    return "there are less than two queries or keys";
-  return nullptr;
-}
-
 } // namespace
 
 static bool isBackwardSymbol(std::string_view symbol) { return symbol.starts_with("dtc_cuda_attention_backward$"); }
 
 std::optional<FusedAttention> FusedAttention::of(bool isBackward, std::span<const int64_t> scalars, std::string &why) {
-  if (scalars.size() != (isBackward ? Scalars::Backward : Scalars::Forward))
+  using abi::library::countOf, abi::library::load;
+  if (scalars.size() != (isBackward ? countOf<AttentionBackwardScalars> : countOf<AttentionScalars>))
     throw Error(ExitCode::BadInput, "the program is inconsistent: attention has 34 scalars, its gradient 48; compile "
                                     "it again");
-  Scalars s{scalars};
-  if (const char *reason = whyNot(s)) {
+  auto s = load<AttentionScalars>(scalars.data());
+  if (const char *reason = abi::library::whyNotFused(s)) {
     why = reason;
     return std::nullopt;
   }
   FusedAttention result{isBackward,
-                        s.causal() != 0,
-                        s.element() == dtc_bf16 ? BFloat16 : Half,
-                        {s.batch(), s.groups() * s.repeats(), s.queries(), s.width()},
-                        {s.batch(), s.groups(), s.keys(), s.width()}};
-  auto add = [&](size_t at, bool isQueries) {
-    std::optional<Sizes> strides = isQueries ? s.queryStrides(at) : s.keyStrides(at);
+                        s.causal != 0,
+                        s.element == dtc_bf16 ? BFloat16 : Half,
+                        {s.B, s.G * s.R, s.S, s.E},
+                        {s.B, s.G, s.T, s.E}};
+  auto add = [&](const auto &ofBuffer) {
+    constexpr bool isQueries = std::is_same_v<std::decay_t<decltype(ofBuffer)>, abi::library::QueryStrides>;
+    std::optional<Sizes> strides = stridesOf(s, ofBuffer);
     if (!strides || !isAligned(isQueries ? result.queries : result.keys, *strides))
       return false;
     result.strides.push_back(*strides);
     return true;
   };
-  bool fits = add(6, true) && add(10, false) && add(13, false) && add(16, true);
-  if (fits && isBackward)
-    fits = add(34, true) && add(38, true) && add(42, false) && add(45, false);
+  bool fits = add(s.q) && add(s.k) && add(s.v) && add(s.out);
+  if (fits && isBackward) {
+    auto gradient = load<AttentionBackwardScalars>(scalars.data());
+    fits = add(gradient.dOut) && add(gradient.dQ) && add(gradient.dK) && add(gradient.dV);
+  }
   if (!fits) {
     why = "heads are not evenly spaced, or rows are not at multiples of 16 bytes";
     return std::nullopt;
@@ -231,7 +200,8 @@ FusedAttentionGraph makeFusedAttention(const Library &library, const FusedAttent
 // Launches
 //===----------------------------------------------------------------------===//
 
-/// The buffers of runtime/kernels/cpu/kernels.h, forward and backward, in the order of FusedAttention::strides; and lse.
+/// The buffers of runtime/abi/library/attention.h without starts, forward and backward, in the order of
+/// FusedAttention::strides; and lse.
 static constexpr size_t forwardBuffers[] = {0, 1, 2, 6}, backwardBuffers[] = {0, 1, 2, 6, 8, 9, 10, 11};
 static constexpr size_t lseBuffer = 7;
 
@@ -340,7 +310,7 @@ Attention::Prepared Attention::prepare(const FusedAttention &attention, uint64_t
 void Attention::launch(const Prepared &prepared, const LibraryContext &context, std::span<void *const> buffers,
                        std::span<const int64_t> scalars) const {
   const FusedAttentionGraph &numbers = prepared.numbers;
-  auto scale = static_cast<float>(std::bit_cast<double>(scalars[20]));
+  auto scale = static_cast<float>(abi::library::load<abi::library::AttentionScalars>(scalars.data()).scale);
   float masked = -std::numeric_limits<float>::infinity(), one = 1;
   std::vector<Plan::Argument> arguments = {{numbers.lse, buffers[lseBuffer]}, {numbers.scale, &scale}};
   std::span<const size_t> places = buffersOf(prepared.isBackward);

@@ -1,6 +1,6 @@
 // Attention by cuDNN's fused kernels, where it has them: dtc_attention_forward and dtc_attention_backward of
-// runtime/kernels/cpu/kernels.h on elements of 16 bits, without dropout, causal by index or not at all. What it does not
-// take is done by the program's own code (passes/lower/cuda/library/GpuAttention.h).
+// runtime/abi/library/attention.h where whyNotFused gives no reason against it. What it does not take is done by the
+// program's own code (passes/lower/cuda/library/GpuAttention.h).
 //
 // cuDNN is given attention as a graph of plain operations and knows it by its pattern, flash attention (Dao et al.
 // 2022). The gradient's is the one that stores the gradients of scores and so adds nothing up in an order that
@@ -65,9 +65,9 @@ public:
   /// Whether some launch of a library kernel may be its: of attention on 16 bits without dropout.
   static bool isFor(std::string_view symbol);
 
-  /// Gives a launch of such a kernel to the stream, with buffers and scalars as in kernels.h. False: it has not, and
-  /// the program's own code must. What it says of a launch it says of all that are like it; without `mayPrepare`, as
-  /// while a stream is captured, only those are taken whose like was given before.
+  /// Gives a launch of such a kernel to the stream, with buffers and scalars as their tables say. False: it has not,
+  /// and the program's own code must. What it says of a launch it says of all that are like it; without `mayPrepare`,
+  /// as while a stream is captured, only those are taken whose like was given before.
   bool tryLaunch(std::string_view symbol, const LibraryContext &context, std::span<void *const> buffers,
                  std::span<const int64_t> scalars, bool mayPrepare);
 

@@ -6,7 +6,7 @@
 
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/epilogue.h"
-#include "runtime/abi/kernel.h"
+#include "runtime/abi/library/gemm.h"
 #include "runtime/support/error.h"
 
 #include <algorithm>
@@ -29,23 +29,19 @@ using namespace cublaslt;
   throw Error(ExitCode::BadInput, "the program is inconsistent: " + what + "; compile it again");
 }
 
+using abi::library::countOf, abi::library::load, abi::library::GemmScalars, abi::library::ProductScalars;
+
 /// The scalars of dtc_gemm, and the epilogue, if there is one.
-struct Shape {
-  int64_t batch, m, n, k, transposeA, transposeB, lda, ldb, ldc, strideA, strideB, strideC, accumulate, splitColumns,
-      operands, result;
+struct Shape : GemmScalars {
   const abi::EpilogueForm *epilogue = nullptr;
 
-  static constexpr size_t Count = 16;
-
-  explicit Shape(std::span<const int64_t> s)
-      : batch(s[0]), m(s[1]), n(s[2]), k(s[3]), transposeA(s[4]), transposeB(s[5]), lda(s[6]), ldb(s[7]), ldc(s[8]),
-        strideA(s[9]), strideB(s[10]), strideC(s[11]), accumulate(s[12]), splitColumns(s[13]), operands(s[14]),
-        result(s[15]) {
-    if (s.size() == Count)
+  explicit Shape(std::span<const int64_t> s) : GemmScalars(load<GemmScalars>(s.data())) {
+    if (s.size() == countOf<GemmScalars>)
       return;
-    epilogue = abi::findEpilogue(s[Count]);
+    int64_t number = load<ProductScalars>(s.data()).epilogue;
+    epilogue = abi::findEpilogue(number);
     if (!epilogue || batch != 1 || accumulate)
-      refuse(fmt::format("a product has epilogue {}, a batch of {} and accumulates: {}", s[Count], batch, accumulate));
+      refuse(fmt::format("a product has epilogue {}, a batch of {} and accumulates: {}", number, batch, accumulate));
   }
 
   uint64_t resultBytes() const {
@@ -353,7 +349,7 @@ int Products::multiply(const LibraryContext &context, const Plan &plan, const Sh
 }
 
 void Products::launch(LibraryContext &context, std::span<void *const> buffers, std::span<const int64_t> scalars) {
-  if (scalars.size() != Shape::Count && scalars.size() != Shape::Count + 1)
+  if (scalars.size() != countOf<GemmScalars> && scalars.size() != countOf<ProductScalars>)
     refuse(fmt::format("a product has {} scalars, not 16 or 17", scalars.size()));
   Shape shape(scalars);
   if (buffers.size() != shape.buffers())

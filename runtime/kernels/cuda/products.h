@@ -1,6 +1,6 @@
 // Matrix products on GPUs by cuBLASLt.
 //
-// "dtc_cuda_gemm" is dtc_gemm of runtime/kernels/cpu/kernels.h. "dtc_cuda_product$..." is a product with an epilogue
+// "dtc_cuda_gemm" is dtc_gemm of runtime/abi/library/gemm.h. "dtc_cuda_product$..." is a product with an epilogue
 // (runtime/abi/epilogue.h): its scalars are those of dtc_gemm, of which `accumulate` is 0 and the batch 1, and the
 // epilogue's number; its buffers A, B, then what the epilogue reads, the result, and the second result. The
 // accumulator, which may be the result, x and the second result lie as the result does, and are of its type, as the

@@ -1,5 +1,7 @@
 #include "test/gpu/stand_in/cpu_library.h"
 
+#include "runtime/abi/library/attention.h"
+#include "runtime/abi/library/gemm.h"
 #include "runtime/kernels/cpu/kernels.h"
 #include "runtime/kernels/cuda/library.h"
 #include "test/gpu/stand_in/find.h"
@@ -13,20 +15,25 @@
 namespace dtc::test {
 namespace {
 
-/// A kernel, and its grid as it follows from its scalars (runtime/kernels/cpu/kernels.h).
+/// A kernel, and its grid as it follows from its scalars (runtime/abi/library).
 struct CpuKernel {
   dtc_kernel_fn function;
   int64_t (*grid)(std::span<const int64_t> scalars);
 };
 
+template <class Scalars> CpuKernel cpuKernel() {
+  return {kernels::find("dtc_" + std::string(abi::library::tableOf<Scalars>.name)),
+          [](auto scalars) { return abi::library::load<Scalars>(scalars.data()).grid(); }};
+}
+
 CpuKernel findCpuKernel(std::string_view symbol) {
-  auto find = [](const char *name) { return kernels::find(name); };
+  using namespace abi::library;
   if (symbol == "dtc_cuda_gemm")
-    return {find("dtc_gemm"), [](auto s) { return s[0] * (s[13] ? s[2] : s[1]); }};
+    return cpuKernel<GemmScalars>();
   if (symbol == "dtc_cuda_attention_forward")
-    return {find("dtc_attention_forward"), [](auto s) { return s[0] * s[3] * s[4]; }};
+    return cpuKernel<AttentionScalars>();
   if (symbol == "dtc_cuda_attention_backward")
-    return {find("dtc_attention_backward"), [](auto s) { return s[0] * s[3]; }};
+    return cpuKernel<AttentionBackwardScalars>();
   return {nullptr, nullptr};
 }
 
