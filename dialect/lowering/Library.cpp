@@ -1,22 +1,14 @@
-// How operations call the library kernels of runtime/kernels/cpu/kernels.h: the scalars' order is documented there.
+// How operations call library kernels: their scalars are described in runtime/abi/library.
 #include "dialect/IR/ElementTypes.h"
+#include "dialect/IR/LibraryScalars.h"
 #include "dialect/IR/Ops.h"
 #include "dialect/IR/Reductions.h"
+#include "runtime/abi/library/all.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
 using namespace mlir::dt;
-
-static void appendIntegers(LibraryCall &call, ArrayRef<int64_t> values) {
-  for (int64_t value : values)
-    call.scalars.push_back(LaunchScalar::of(value));
-}
-
-/// The "element" scalar of kernels that compute.
-static void appendElement(LibraryCall &call, Value value) {
-  call.scalars.push_back(LaunchScalar::of(static_cast<int64_t>(elementTypeOf(value.getType()).type)));
-  call.toldElement = true;
-}
+using namespace dtc::abi::library;
 
 static SmallVector<AxisRefAttr> axesOfDim(std::optional<ShardingAttr> sharding, int64_t dim) {
   return sharding ? sharding->getDimAxes(dim) : SmallVector<AxisRefAttr>();
@@ -95,10 +87,11 @@ static int64_t sizeOf(StringRef letters, const Tensor &tensor) {
   return size;
 }
 
-/// The call for C[batch, M, N] = A[batch, M, K] B[batch, K, N], or nothing when some layout does not collapse. Where
-/// `biased` says so, M is none of C's last so many dimensions and N is all of them.
-static std::optional<LibraryCall> gemmCall(const Tensor &a, const Tensor &b, const Tensor &c, bool swapped,
-                                           std::optional<size_t> biased = std::nullopt) {
+/// The call for C[batch, m, n] = A[batch, m, k] B[batch, k, n], but for the element types; nothing when some layout
+/// does not collapse. Where `biased` says so, m is none of C's last so many dimensions and n is all of them.
+template <class Scalars>
+static std::optional<LibraryCallBuilder<Scalars>> gemmCall(const Tensor &a, const Tensor &b, const Tensor &c,
+                                                           std::optional<size_t> biased = std::nullopt) {
   auto in = [](const Tensor &tensor) { return [letters = tensor.letters](char l) { return letters.contains(l); }; };
   auto inA = in(a), inB = in(b), inC = in(c);
   std::string batch = lettersWhere(c.letters, [&](char l) { return inA(l) && inB(l); });
@@ -116,33 +109,52 @@ static std::optional<LibraryCall> gemmCall(const Tensor &a, const Tensor &b, con
   auto matrixC = matrixOf(c, batch, m, n), matrixA = matrixOf(a, batch, m, k), matrixB = matrixOf(b, batchOfB, k, n);
   if (!matrixA || !matrixB || !matrixC || matrixC->transposed)
     return std::nullopt;
-  LibraryCall call;
-  call.kernel = "gemm";
-  call.buffers = swapped ? SmallVector<unsigned>{1, 0, 2} : SmallVector<unsigned>{0, 1, 2};
-  call.numInputs = 2;
-  int64_t batches = sizeOf(batch, c), rows = sizeOf(m, a), columns = sizeOf(n, b), depth = sizeOf(k, a);
-  // Threads divide the longer side of the result.
-  int64_t splitColumns = columns > rows;
-  appendIntegers(call, {batches, rows, columns, depth, matrixA->transposed, matrixB->transposed, matrixA->leading,
-                        matrixB->leading, matrixC->leading, matrixA->batchStride, matrixB->batchStride,
-                        matrixC->batchStride, /*accumulate=*/0, splitColumns});
-  call.grid = batches * (splitColumns ? columns : rows);
-  // A batch entry is cut no further than this many rows or columns.
-  call.grain = std::min<int64_t>(splitColumns ? columns : rows, 64);
+  LibraryCallBuilder<Scalars> call;
+  int64_t rows = sizeOf(m, a), columns = sizeOf(n, b);
+  call.set(&Scalars::batch, sizeOf(batch, c));
+  call.set(&Scalars::m, rows);
+  call.set(&Scalars::n, columns);
+  call.set(&Scalars::k, sizeOf(k, a));
+  call.set(&Scalars::transposeA, matrixA->transposed);
+  call.set(&Scalars::transposeB, matrixB->transposed);
+  call.set(&Scalars::lda, matrixA->leading);
+  call.set(&Scalars::ldb, matrixB->leading);
+  call.set(&Scalars::ldc, matrixC->leading);
+  call.set(&Scalars::strideA, matrixA->batchStride);
+  call.set(&Scalars::strideB, matrixB->batchStride);
+  call.set(&Scalars::strideC, matrixC->batchStride);
+  call.set(&Scalars::accumulate, 0);
+  call.set(&Scalars::splitColumns, columns > rows); // threads divide the longer side of the result
   return call;
+}
+
+/// The same, with A and B exchanged where that collapses instead. `buffers` are those of A, B and what follows.
+template <class Scalars>
+static FailureOr<LibraryCall>
+eitherGemmCall(const Tensor &lhs, const Tensor &rhs, const Tensor &out, SmallVector<unsigned> buffers,
+               function_ref<void(LibraryCallBuilder<Scalars> &)> setRest, std::optional<size_t> biased = std::nullopt) {
+  auto call = gemmCall<Scalars>(lhs, rhs, out, biased);
+  if (!call) {
+    call = gemmCall<Scalars>(rhs, lhs, out, biased);
+    std::swap(buffers[0], buffers[1]);
+  }
+  if (!call)
+    return failure();
+  setRest(*call);
+  // A batch entry is cut no further than this many rows or columns.
+  constexpr int64_t most = 64;
+  GemmScalars known = call->known();
+  return call->finish(std::move(buffers), std::min(known.splitColumns ? known.n : known.m, most));
 }
 
 FailureOr<LibraryCall> ContractOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
   std::optional<ContractSpec> spec = parseContractSpec(getSpec());
   Tensor lhs{spec->lhs, layouts[0]}, rhs{spec->rhs, layouts[1]}, out{spec->out, layouts[2]};
-  auto call = gemmCall(lhs, rhs, out, /*swapped=*/false);
-  if (!call)
-    call = gemmCall(rhs, lhs, out, /*swapped=*/true);
-  if (!call)
-    return failure();
-  appendElement(*call, getLhs());
-  appendElement(*call, getResult());
-  return *call;
+  auto setRest = [&](LibraryCallBuilder<GemmScalars> &call) {
+    call.setElement(&GemmScalars::operands, getLhs().getType());
+    call.setElement(&GemmScalars::result, getResult().getType());
+  };
+  return eitherGemmCall<GemmScalars>(lhs, rhs, out, {0, 1, 2}, setRest);
 }
 
 bool ContractOp::acceptsStrided(unsigned) { return true; }
@@ -156,26 +168,21 @@ dtc::abi::Epilogue ProductOp::getEpilogue() {
   return getSum() ? Epilogue::GeluAuxBias : getGelu() ? Epilogue::GeluBias : Epilogue::Bias;
 }
 
-/// The scalars of "gemm" and the epilogue's number (runtime/abi/epilogue.h). What is beside the result lies as it does.
+/// What is beside the result lies as it does.
 FailureOr<LibraryCall> ProductOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
   const dtc::abi::EpilogueForm &form = *dtc::abi::findEpilogue(static_cast<int64_t>(getEpilogue()));
   std::optional<ContractSpec> spec = parseContractSpec(getSpec());
   Tensor lhs{spec->lhs, layouts[0]}, rhs{spec->rhs, layouts[1]}, out{spec->out, layouts[form.inputs()]};
   std::optional<size_t> biased = getBias() ? std::optional(getBias().getType().getRank()) : std::nullopt;
-  auto call = gemmCall(lhs, rhs, out, /*swapped=*/false, biased);
-  if (!call)
-    call = gemmCall(rhs, lhs, out, /*swapped=*/true, biased);
-  if (!call || !llvm::all_of(layouts.drop_front(2), [](const StridedLayout &layout) { return layout.isDense(); }))
+  if (!llvm::all_of(layouts.drop_front(2), [](const StridedLayout &layout) { return layout.isDense(); }))
     return failure();
-  call->kernel = "product";
-  call->buffers.pop_back();
-  for (unsigned index = 2; index < layouts.size(); ++index)
-    call->buffers.push_back(index);
-  call->numInputs = form.inputs();
-  appendElement(*call, getLhs());
-  appendElement(*call, getResult());
-  appendIntegers(*call, static_cast<int64_t>(form.epilogue));
-  return *call;
+  auto setRest = [&](LibraryCallBuilder<ProductScalars> &call) {
+    call.setElement(&ProductScalars::operands, getLhs().getType());
+    call.setElement(&ProductScalars::result, getResult().getType());
+    call.set(&ProductScalars::epilogue, static_cast<int64_t>(form.epilogue));
+  };
+  auto buffers = llvm::to_vector(llvm::seq<unsigned>(0, layouts.size()));
+  return eitherGemmCall<ProductScalars>(lhs, rhs, out, buffers, setRest, biased);
 }
 
 bool ProductOp::acceptsStrided(unsigned index) { return index < 2; }
@@ -184,34 +191,43 @@ bool ProductOp::mustBeAligned(unsigned operand) { return operand >= 2; }
 
 // Copies and constants
 
-/// Scalars 0 to 17 of dtc_copy: the sizes and strides of at most six dimensions. Unit dimensions are put after the
-/// second, so that threads divide the two outermost ones.
-static FailureOr<LibraryCall> copyCall(const StridedLayout &from, const StridedLayout &to, ArrayRef<int64_t> shape,
-                                       SmallVector<unsigned> buffers) {
-  if (shape.size() > 6)
+using CopyBuilder = LibraryCallBuilder<CopyScalars>;
+
+/// A copy of at most six dimensions, all of them, from the first element to the first. Unit dimensions are put after
+/// the second, so that threads divide the two outermost ones.
+static FailureOr<CopyBuilder> copyCall(const StridedLayout &from, const StridedLayout &to, ArrayRef<int64_t> shape,
+                                       Type type) {
+  constexpr size_t rank = CopyScalars::rank;
+  if (shape.size() > rank)
     return failure();
   auto padded = [&](ArrayRef<int64_t> values, int64_t filler) {
     SmallVector<int64_t> result(values);
-    result.insert(result.begin() + std::min<size_t>(2, result.size()), 6 - result.size(), filler);
+    result.insert(result.begin() + std::min<size_t>(2, result.size()), rank - result.size(), filler);
     return result;
   };
-  LibraryCall call{"copy", std::move(buffers), 1, {}, 1, 1, /*movesOnly=*/true};
-  SmallVector<int64_t> sizes = padded(shape, 1);
-  appendIntegers(call, sizes);
-  appendIntegers(call, padded(from.strides, 0));
-  appendIntegers(call, padded(to.strides, 0));
-  call.grid = sizes[0] * sizes[1];
+  CopyBuilder call;
+  call.setAll(&CopyScalars::sizes, padded(shape, 1));
+  call.setAll(&CopyScalars::inStrides, padded(from.strides, 0));
+  call.setAll(&CopyScalars::outStrides, padded(to.strides, 0));
+  call.set(&CopyScalars::inOffset, 0);
+  call.set(&CopyScalars::outOffset, 0);
+  call.set(&CopyScalars::available, INT64_MAX);
+  call.set(&CopyScalars::limitedDim, 0);
+  call.set(&CopyScalars::begin, 0);
+  call.set(&CopyScalars::bytes, elementTypeOf(type).bytes);
   return call;
 }
 
 /// Position of dimension `dim` among the six of copyCall.
-static int64_t paddedDim(int64_t dim, int64_t rank) { return dim < std::min<int64_t>(2, rank) ? dim : dim + 6 - rank; }
+static int64_t paddedDim(int64_t dim, int64_t rank) {
+  return dim < std::min<int64_t>(2, rank) ? dim : dim + int64_t(CopyScalars::rank) - rank;
+}
 
 FailureOr<LibraryCall> CopyOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
-  FailureOr<LibraryCall> call = copyCall(layouts[0], layouts[1], layouts[0].shape, {0, 1});
-  if (succeeded(call))
-    appendIntegers(*call, {0, 0, INT64_MAX, 0, 0, elementTypeOf(getType()).bytes});
-  return call;
+  FailureOr<CopyBuilder> call = copyCall(layouts[0], layouts[1], layouts[0].shape, getType());
+  if (failed(call))
+    return failure();
+  return call->finish({0, 1}, /*grain=*/1);
 }
 
 bool CopyOp::acceptsStrided(unsigned) { return true; }
@@ -219,14 +235,14 @@ int CopyOp::getInPlaceOperand(unsigned) { return 0; } // onto itself, which is n
 bool CopyOp::mustBeInPlace(unsigned) { return false; }
 
 FailureOr<LibraryCall> UpdateSliceOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
-  FailureOr<LibraryCall> call = copyCall(layouts[1], layouts[2], layouts[1].shape, {1, 2});
+  FailureOr<CopyBuilder> call = copyCall(layouts[1], layouts[2], layouts[1].shape, getType());
   if (failed(call))
     return failure();
   int64_t offset = 0;
   for (auto [position, stride] : llvm::zip(getOffsets(), layouts[2].strides))
     offset += position * stride;
-  appendIntegers(*call, {0, offset, INT64_MAX, 0, 0, elementTypeOf(getType()).bytes});
-  return call;
+  call->set(&CopyScalars::outOffset, offset);
+  return call->finish({1, 2}, /*grain=*/1);
 }
 
 bool UpdateSliceOp::acceptsStrided(unsigned index) { return index == 1; }
@@ -235,22 +251,20 @@ bool UpdateSliceOp::mustBeInPlace(unsigned) { return true; }
 
 FailureOr<LibraryCall> ShardSliceOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr mesh) {
   int64_t dim = getDim(), size = layouts[0].shape[dim], part = layouts[1].shape[dim];
-  FailureOr<LibraryCall> call = copyCall(layouts[0], layouts[1], layouts[1].shape, {0, 1});
+  FailureOr<CopyBuilder> call = copyCall(layouts[0], layouts[1], layouts[1].shape, getType());
   if (failed(call))
     return failure();
   auto axes = llvm::map_to_vector(getAxes(), [](Attribute axis) { return cast<AxisRefAttr>(axis); });
-  call->scalars.push_back(LaunchScalar::rankIndex(axes, part * layouts[0].strides[dim]));
+  call->set(&CopyScalars::inOffset, LaunchScalar::rankIndex(axes, part * layouts[0].strides[dim]));
   int64_t ranks = 1;
   for (AxisRefAttr axis : axes)
     ranks *= axis.getSizeIn(mesh);
-  if (part * ranks == size) { // no part ends early
-    appendIntegers(*call, {0, INT64_MAX, 0, 0, elementTypeOf(getType()).bytes});
-    return call;
+  if (part * ranks != size) { // the last parts end early
+    call->set(&CopyScalars::available, size);
+    call->set(&CopyScalars::limitedDim, paddedDim(dim, layouts[0].shape.size()));
+    call->set(&CopyScalars::begin, LaunchScalar::rankIndex(axes, part));
   }
-  appendIntegers(*call, {0, size, paddedDim(dim, layouts[0].shape.size())});
-  call->scalars.push_back(LaunchScalar::rankIndex(axes, part));
-  appendIntegers(*call, elementTypeOf(getType()).bytes);
-  return call;
+  return call->finish({0, 1}, /*grain=*/1);
 }
 
 bool ShardSliceOp::acceptsStrided(unsigned) { return true; }
@@ -261,34 +275,32 @@ FailureOr<LibraryCall> ConstantOp::getLibraryCall(ArrayRef<StridedLayout>, MeshA
     return failure();
   int64_t bits = isa<FloatType>(dense.getElementType()) ? dense.getSplatValue<APFloat>().bitcastToAPInt().getZExtValue()
                                                         : dense.getSplatValue<APInt>().getZExtValue();
-  int64_t width = elementTypeOf(getType()).bytes;
-  return LibraryCall{"fill",
-                     {0},
-                     0,
-                     {LaunchScalar::of(bits), LaunchScalar::of(width)},
-                     getType().getNumElements(),
-                     4096,
-                     /*movesOnly=*/true};
+  LibraryCallBuilder<FillScalars> call;
+  call.set(&FillScalars::bits, bits);
+  call.set(&FillScalars::bytes, elementTypeOf(getType()).bytes);
+  return call.finish({0}, getType().getNumElements(), /*grain=*/4096);
 }
 
 // Rows of tables
 
 FailureOr<LibraryCall> GatherOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
   ArrayRef<int64_t> table = layouts[0].shape;
-  LibraryCall call{"gather", {0, 1, 2}, 2, {}, getIndices().getType().getNumElements(), 16, /*movesOnly=*/true};
-  appendIntegers(call, {table[0], table[1]});
-  call.scalars.push_back(firstIndex(getSharding(), 0, table[0]));
-  appendIntegers(call, elementTypeOf(getType()).bytes);
-  return call;
+  LibraryCallBuilder<GatherScalars> call;
+  call.set(&GatherScalars::rows, table[0]);
+  call.set(&GatherScalars::width, table[1]);
+  call.set(&GatherScalars::first, firstIndex(getSharding(), 0, table[0]));
+  call.set(&GatherScalars::bytes, elementTypeOf(getType()).bytes);
+  return call.finish({0, 1, 2}, getIndices().getType().getNumElements(), /*grain=*/16);
 }
 
 FailureOr<LibraryCall> ScatterAddOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
   ArrayRef<int64_t> table = layouts[0].shape;
-  LibraryCall call{"scatter_add", {2, 1, 3}, 2, {}, table[1], 16};
-  appendIntegers(call, {table[0], table[1]});
-  call.scalars.push_back(firstIndex(getSharding(), 0, table[0]));
-  appendIntegers(call, getIndices().getType().getNumElements());
-  return call;
+  LibraryCallBuilder<ScatterAddScalars> call;
+  call.set(&ScatterAddScalars::rows, table[0]);
+  call.set(&ScatterAddScalars::width, table[1]);
+  call.set(&ScatterAddScalars::first, firstIndex(getSharding(), 0, table[0]));
+  call.set(&ScatterAddScalars::count, getIndices().getType().getNumElements());
+  return call.finish({2, 1, 3}, /*grain=*/16);
 }
 
 bool ScatterAddOp::acceptsStrided(unsigned) { return false; }
@@ -327,11 +339,15 @@ FailureOr<LibraryCall> WriteRowsOp::getLibraryCall(ArrayRef<StridedLayout> layou
   if (!strides)
     return failure();
   ArrayRef<int64_t> shape = layouts[1].shape;
-  LibraryCall call{"write_rows", {1, 2, 3}, 2, {}, shape[0] * shape[1], 16, /*movesOnly=*/true};
-  appendIntegers(call, {shape[0], shape[1], innerRows(shape), shape.back(), layouts[0].shape[1]});
-  appendIntegers(call, *strides);
-  appendIntegers(call, elementTypeOf(getType()).bytes);
-  return call;
+  LibraryCallBuilder<WriteRowsScalars> call;
+  call.set(&WriteRowsScalars::outer, shape[0]);
+  call.set(&WriteRowsScalars::S, shape[1]);
+  call.set(&WriteRowsScalars::inner, innerRows(shape));
+  call.set(&WriteRowsScalars::E, shape.back());
+  call.set(&WriteRowsScalars::T, layouts[0].shape[1]);
+  call.setAll(&WriteRowsScalars::strides, *strides);
+  call.set(&WriteRowsScalars::bytes, elementTypeOf(getType()).bytes);
+  return call.finish({1, 2, 3}, /*grain=*/16);
 }
 
 bool WriteRowsOp::acceptsStrided(unsigned index) { return index == 1; }
@@ -343,18 +359,21 @@ FailureOr<LibraryCall> RotaryOp::getLibraryCall(ArrayRef<StridedLayout> layouts,
   if (!in || !out)
     return failure();
   ArrayRef<int64_t> shape = layouts[0].shape;
-  LibraryCall call{"rotary", {0, 1, 2}, 2, {}, shape[0] * shape[1], 8};
-  appendIntegers(call, {shape[0], shape[1], innerRows(shape), shape.back()});
-  call.scalars.push_back(LaunchScalar::of(getTheta().convertToDouble()));
-  appendIntegers(call, getInverse() ? -1 : 1);
-  appendIntegers(call, *in);
-  appendIntegers(call, *out);
-  appendElement(call, getResult());
-  appendIntegers(call, countPairs());
+  LibraryCallBuilder<RotaryScalars> call;
+  call.set(&RotaryScalars::outer, shape[0]);
+  call.set(&RotaryScalars::S, shape[1]);
+  call.set(&RotaryScalars::inner, innerRows(shape));
+  call.set(&RotaryScalars::E, shape.back());
+  call.set(&RotaryScalars::theta, getTheta().convertToDouble());
+  call.set(&RotaryScalars::sign, getInverse() ? -1 : 1);
+  call.setAll(&RotaryScalars::x, *in);
+  call.setAll(&RotaryScalars::out, *out);
+  call.setElement(&RotaryScalars::element, getResult().getType());
+  call.set(&RotaryScalars::pairs, countPairs());
   dtc::abi::RotaryScaling scaling = getScalingOrNone();
-  for (double value : {scaling.factor, scaling.perFrequency, scaling.perPair, scaling.constant, scaling.amplitude})
-    call.scalars.push_back(LaunchScalar::of(value));
-  return call;
+  call.setAll(&RotaryScalars::scaling,
+              ArrayRef({scaling.factor, scaling.perFrequency, scaling.perPair, scaling.constant, scaling.amplitude}));
+  return call.finish({0, 1, 2}, /*grain=*/8);
 }
 
 bool RotaryOp::acceptsStrided(unsigned index) { return index != 1; }
@@ -374,123 +393,85 @@ static bool risesByOne(Value positions) {
   return positions.getDefiningOp<IotaOp>() != nullptr;
 }
 
-/// The "causal" scalar: 2 where masks by position and masks by index are the same, as they are where queries and keys
-/// have one row of positions that rises.
+/// The "causal" scalar: by index where masks by position and masks by index are the same, as they are where queries and
+/// keys have one row of positions that rises.
 template <typename AttentionLike> static int64_t causalScalar(AttentionLike op) {
   if (!op.getCausal())
     return 0;
-  return op.getQPositions() == op.getKPositions() && risesByOne(op.getQPositions()) ? 2 : 1;
+  return op.getQPositions() == op.getKPositions() && risesByOne(op.getQPositions()) ? causalByIndex : causalByPosition;
 }
 
-/// Scalars 0 to 33, shared by attention and its gradient. Layouts are q, k, v, ..., out.
-template <typename AttentionLike>
-static FailureOr<LibraryCall> attentionCall(AttentionLike op, StringRef kernel, ArrayRef<StridedLayout> layouts,
-                                            unsigned out) {
+/// Without that of the elements of a head.
+static ArrayRef<int64_t> stridesOfRows(const StridedLayout &layout) { return ArrayRef(layout.strides).drop_back(); }
+
+/// What attention and its gradient share. Layouts are q, k, v, ..., out.
+template <class Scalars, typename AttentionLike>
+static FailureOr<LibraryCallBuilder<Scalars>> attentionCall(AttentionLike op, ArrayRef<StridedLayout> layouts,
+                                                            unsigned out) {
   ArrayRef<int64_t> q = layouts[0].shape, global = op.getGlobalShape();
   for (unsigned i : {0u, 1u, 2u, out})
     if (layouts[i].strides.back() != 1 && layouts[i].shape.back() != 1)
       return failure();
-  LibraryCall call;
-  call.kernel = kernel;
-  appendIntegers(call, {q[0], q[1], layouts[1].shape[1], q[2], q[3], q[4]});
-  for (unsigned i : {0u, 1u, 2u, out})
-    appendIntegers(call, ArrayRef(layouts[i].strides).drop_back());
-  call.scalars.push_back(LaunchScalar::of(op.getScale().convertToDouble()));
-  appendIntegers(call, causalScalar(op));
-  call.scalars.push_back(LaunchScalar::of(op.getDropout().convertToDouble()));
-  call.scalars.push_back(LaunchScalar::site(static_cast<int64_t>(op.getSite())));
-  for (int64_t dim : {0, 2, 3})
-    call.scalars.push_back(firstIndex(op.getSharding(), dim, q[dim]));
-  appendIntegers(call, global.drop_front());
-  appendElement(call, op.getQ());
-  appendIntegers(call, op.getWindow().value_or(0));
-  call.scalars.push_back(LaunchScalar::of(op.getSoftcapOrNone()));
-  appendIntegers(call, op.getStarts() ? 1 : 0);
+  LibraryCallBuilder<Scalars> call;
+  call.set(&Scalars::B, q[0]);
+  call.set(&Scalars::S, q[1]);
+  call.set(&Scalars::T, layouts[1].shape[1]);
+  call.set(&Scalars::G, q[2]);
+  call.set(&Scalars::R, q[3]);
+  call.set(&Scalars::E, q[4]);
+  call.setAll(&Scalars::q, stridesOfRows(layouts[0]));
+  call.setAll(&Scalars::k, stridesOfRows(layouts[1]));
+  call.setAll(&Scalars::v, stridesOfRows(layouts[2]));
+  call.setAll(&Scalars::out, stridesOfRows(layouts[out]));
+  call.set(&Scalars::scale, op.getScale().convertToDouble());
+  call.set(&Scalars::causal, causalScalar(op));
+  call.set(&Scalars::dropout, op.getDropout().convertToDouble());
+  call.set(&Scalars::site, LaunchScalar::site(static_cast<int64_t>(op.getSite())));
+  call.set(&Scalars::firstSample, firstIndex(op.getSharding(), 0, q[0]));
+  call.set(&Scalars::firstGroup, firstIndex(op.getSharding(), 2, q[2]));
+  call.set(&Scalars::firstRepeat, firstIndex(op.getSharding(), 3, q[3]));
+  call.set(&Scalars::allGroups, global[1]);
+  call.set(&Scalars::allRepeats, global[2]);
+  call.set(&Scalars::length, global[3]);
+  call.setElement(&Scalars::element, op.getQ().getType());
+  call.set(&Scalars::window, op.getWindow().value_or(0));
+  call.set(&Scalars::softcap, op.getSoftcapOrNone());
+  call.set(&Scalars::starts, op.getStarts() ? 1 : 0);
   return call;
 }
 
 FailureOr<LibraryCall> AttentionOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
   unsigned inputs = getOperation()->getNumOperands();
-  FailureOr<LibraryCall> call = attentionCall(*this, "attention_forward", layouts, /*out=*/inputs);
-  if (succeeded(call)) {
-    ArrayRef<int64_t> q = layouts[0].shape;
-    call->buffers = llvm::to_vector(llvm::seq<unsigned>(0, inputs + 2));
-    call->numInputs = inputs;
-    call->grid = q[0] * q[2] * q[3];
-  }
-  return call;
+  auto call = attentionCall<AttentionScalars>(*this, layouts, /*out=*/inputs);
+  if (failed(call))
+    return failure();
+  return call->finish(llvm::to_vector(llvm::seq<unsigned>(0, inputs + 2)), /*grain=*/1);
 }
 
 /// out and lse: the log-sum-exp is dense.
 bool AttentionOp::acceptsStrided(unsigned index) { return index <= 2 || index == getOperation()->getNumOperands(); }
 
 FailureOr<LibraryCall> AttentionGradOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
-  FailureOr<LibraryCall> call = attentionCall(*this, "attention_backward", layouts, /*out=*/6);
+  using Scalars = AttentionBackwardScalars;
+  unsigned inputs = getOperation()->getNumOperands();
+  for (unsigned i : {8u, inputs, inputs + 1, inputs + 2})
+    if (layouts[i].strides.back() != 1 && layouts[i].shape.back() != 1)
+      return failure();
+  auto call = attentionCall<Scalars>(*this, layouts, /*out=*/6);
   if (failed(call))
     return failure();
-  ArrayRef<int64_t> q = layouts[0].shape;
+  call->setAll(&Scalars::dOut, stridesOfRows(layouts[8]));
+  call->setAll(&Scalars::dQ, stridesOfRows(layouts[inputs]));
+  call->setAll(&Scalars::dK, stridesOfRows(layouts[inputs + 1]));
+  call->setAll(&Scalars::dV, stridesOfRows(layouts[inputs + 2]));
   // The starts come last of the operands, and behind the key in the kernel.
-  unsigned inputs = getOperation()->getNumOperands();
-  call->buffers = {0, 1, 2, 3, 4, 5};
+  SmallVector<unsigned> buffers = {0, 1, 2, 3, 4, 5};
   if (getStarts())
-    call->buffers.push_back(inputs - 1);
-  llvm::append_values(call->buffers, 6u, 7u, 8u, inputs, inputs + 1, inputs + 2);
-  call->numInputs = inputs;
-  SmallVector<StridedLayout> gradients(layouts.slice(inputs));
-  gradients.insert(gradients.begin(), layouts[8]);
-  for (const StridedLayout &layout : gradients) {
-    if (layout.strides.back() != 1 && layout.shape.back() != 1)
-      return failure();
-    appendIntegers(*call, ArrayRef(layout.strides).drop_back());
-  }
-  call->grid = q[0] * q[2];
-  return call;
+    buffers.push_back(inputs - 1);
+  llvm::append_values(buffers, 6u, 7u, 8u, inputs, inputs + 1, inputs + 2);
+  return call->finish(std::move(buffers), /*grain=*/1);
 }
 
 bool AttentionGradOp::acceptsStrided(unsigned index) {
   return index <= 2 || index == 6 || index == 8 || index >= getOperation()->getNumOperands();
-}
-
-// Collectives: tensors as rows of contiguous elements.
-
-/// Product of the sizes of dimensions [begin, end).
-static int64_t span(ArrayRef<int64_t> shape, int64_t begin, int64_t end) {
-  int64_t size = 1;
-  for (int64_t dim = begin; dim < end; ++dim)
-    size *= shape[dim];
-  return size;
-}
-
-Transfer AllReduceOp::getTransfer() {
-  return {Transfer::Kind::AllReduce, 1, 1, getValueType().getNumElements(), false, getKind()};
-}
-
-bool AllReduceOp::canBeInPlace() { return true; }
-
-bool AllReduceOp::isLinear() { return reductionOf(getKind()).isLinear; }
-bool ReduceScatterOp::isLinear() { return reductionOf(getKind()).isLinear; }
-
-ArrayRef<int32_t> AllReduceOp::getGroupMembers() { return getMembers().value_or(ArrayRef<int32_t>()); }
-
-Transfer AllGatherOp::getTransfer() {
-  ArrayRef<int64_t> piece = shapeOf(getOperand());
-  int64_t dim = getDim(), rank = piece.size();
-  return {Transfer::Kind::AllGather, span(piece, 0, dim), 1, span(piece, dim, rank)};
-}
-
-Transfer ReduceScatterOp::getTransfer() {
-  ArrayRef<int64_t> piece = getValueType().getShape();
-  int64_t dim = getDim(), rank = piece.size();
-  return {Transfer::Kind::ReduceScatter, span(piece, 0, dim), 1, span(piece, dim, rank), false, getKind()};
-}
-
-Transfer AllToAllOp::getTransfer() {
-  ArrayRef<int64_t> whole = shapeOf(getOperand()), piece = getValueType().getShape();
-  int64_t split = getSplitDim(), concat = getConcatDim(), rank = whole.size();
-  // The split dimension's local size is the result's, the concatenated one's the operand's.
-  if (split < concat)
-    return {Transfer::Kind::AllToAll, span(whole, 0, split), piece[split] * span(whole, split + 1, concat),
-            span(whole, concat, rank), true};
-  return {Transfer::Kind::AllToAll, span(whole, 0, concat), whole[concat] * span(whole, concat + 1, split),
-          piece[split] * span(whole, split + 1, rank), false};
 }
