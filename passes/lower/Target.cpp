@@ -1,14 +1,11 @@
 #include "passes/lower/Target.h"
+#include "runtime/abi/library/all.h"
 
 using namespace mlir;
 using namespace dtc;
 
-/// See runtime/kernels/cpu/kernels.h.
 std::optional<std::string> Target::findLibraryKernel(StringRef name) const {
-  static constexpr StringLiteral kernels[] = {"gemm",   "attention_forward", "attention_backward", "rotary",
-                                              "gather", "scatter_add",       "write_rows",         "copy",
-                                              "fill"};
-  if (!llvm::is_contained(kernels, name))
+  if (llvm::none_of(abi::library::kernels, [&](const auto *table) { return name == StringRef(table->name); }))
     return std::nullopt;
   return (getLibraryPrefix() + name).str();
 }

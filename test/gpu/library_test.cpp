@@ -3,10 +3,11 @@
 #include "passes/lower/cuda/library/GpuCopy.h"
 #include "passes/lower/cuda/library/GpuLibrary.h"
 #include "runtime/abi/element_type.h"
-#include "runtime/abi/epilogue.h"
+#include "runtime/abi/library/all.h"
 #include "runtime/kernels/cpu/kernels.h"
 #include "test/gpu/lowering.h"
 
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 
 #include <bit>
@@ -106,6 +107,25 @@ protected:
   std::unique_ptr<GpuCodeOfThisMachine> code;
   std::mt19937 random{7};
 };
+
+/// Launches give a function its buffers, the scalars of the kernel's table, the grid and the count of threads.
+TEST_F(GpuLibrary, TakesTheArgumentsOfTheTables) {
+  OwningOpRef<ModuleOp> whole = ModuleOp::create(UnknownLoc::get(&context));
+  OpBuilder builder = OpBuilder::atBlockEnd(whole->getBody());
+  auto functions = gpu::GPUModuleOp::create(builder, whole->getLoc(), "library");
+  addGpuLibrary(functions);
+  int found = 0;
+  for (const abi::library::KernelTable *table : abi::library::kernels) {
+    auto function = functions.lookupSymbol<gpu::GPUFuncOp>("dtc_cuda_" + std::string(table->name));
+    if (!function) // made for each shape, or of several functions
+      continue;
+    ++found;
+    size_t pointers = llvm::count_if(function.getArgumentTypes(), llvm::IsaPred<LLVM::LLVMPointerType>);
+    EXPECT_EQ(pointers, table->operands.size()) << table->name.data();
+    EXPECT_EQ(function.getNumArguments() - pointers, table->scalars.size() + 2) << table->name.data();
+  }
+  EXPECT_EQ(found, 3) << "fill, gather and copy of any shape";
+}
 
 TEST_F(GpuLibrary, FillsElementsOfEachWidth) {
   for (int64_t width : {1, 2, 4})

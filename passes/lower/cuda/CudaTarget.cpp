@@ -1,5 +1,6 @@
 // NVIDIA's GPUs as a target: launches, the library's symbols, and code.
 #include "passes/lower/cuda/CudaTarget.h"
+#include "dialect/IR/LibraryScalars.h"
 #include "dialect/IR/Names.h"
 #include "passes/lower/cuda/GpuModule.h"
 #include "passes/lower/cuda/GpuSections.h"
@@ -13,6 +14,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "runtime/abi/element_type.h"
+#include "runtime/abi/library/gemm.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -67,15 +69,14 @@ LaunchShape CudaTarget::getLaunchShape(const KernelPlan &plan) const {
 /// have rows of a multiple of eight elements. (cuBLASLt's rows are columns here; places are multiples of 16 bytes, see
 /// mustBeAligned.)
 static std::optional<LibraryKernel> findProduct(const dt::LibraryCall &call, StringRef prefix, std::string &why) {
-  enum Scalar { Batch = 0, Leading = 8, Operands = 14, Result = 15, Number = 16 };
-  auto scalar = [&](Scalar which) { return call.scalars[which].integer; };
-  const abi::EpilogueForm &form = *abi::findEpilogue(scalar(Number));
-  if (scalar(Batch) != 1)
+  auto scalars = dt::knownScalars<abi::library::ProductScalars>(call);
+  const abi::EpilogueForm &form = *abi::findEpilogue(scalars.epilogue);
+  if (scalars.batch != 1)
     why = "for a batch";
-  else if (scalar(Operands) != scalar(Result) && !(form.accumulates && scalar(Result) == abi::F32))
+  else if (scalars.operands != scalars.result && !(form.accumulates && scalars.result == abi::F32))
     why = "that converts its result";
-  else if ((form.readsOperand || form.storesSum) && scalar(Leading) % 8 != 0)
-    why = "for rows of " + std::to_string(scalar(Leading)) + " elements";
+  else if ((form.readsOperand || form.storesSum) && scalars.ldc % 8 != 0)
+    why = "for rows of " + std::to_string(scalars.ldc) + " elements";
   else
     return LibraryKernel{(prefix + "product$" + StringRef(form.name)).str()};
   return std::nullopt;

@@ -2,29 +2,25 @@
 #include "passes/lower/cuda/library/GpuAttention.h"
 #include "passes/lower/cuda/library/GpuAttentionCode.h"
 
+#include "dialect/IR/LibraryScalars.h"
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/fused_gradient.h"
-#include "runtime/abi/kernel.h"
+#include "runtime/abi/library/attention.h"
 
 using namespace mlir;
 using namespace dtc;
 
-static int64_t sizeOf(const dt::LibraryCall &call, GpuAttentionCode::Scalar scalar) {
-  return call.scalars[scalar].integer;
-}
+using abi::library::AttentionScalars;
+
+static AttentionScalars scalarsOf(const dt::LibraryCall &call) { return dt::knownScalars<AttentionScalars>(call); }
 
 std::optional<GpuAttention> GpuAttention::of(const dt::LibraryCall &call) {
   bool isBackward = call.kernel == "attention_backward";
   if (!isBackward && call.kernel != "attention_forward")
     return std::nullopt;
-  return GpuAttention{isBackward,
-                      sizeOf(call, GpuAttentionCode::Element),
-                      sizeOf(call, GpuAttentionCode::Width),
-                      sizeOf(call, GpuAttentionCode::Causal) != 0,
-                      call.scalars[GpuAttentionCode::Dropout].real > 0,
-                      sizeOf(call, GpuAttentionCode::Window) != 0,
-                      call.scalars[GpuAttentionCode::Softcap].real > 0,
-                      sizeOf(call, GpuAttentionCode::Documents) != 0};
+  AttentionScalars scalars = scalarsOf(call);
+  return GpuAttention{isBackward,          scalars.element,     scalars.E,           scalars.causal != 0,
+                      scalars.dropout > 0, scalars.window != 0, scalars.softcap > 0, scalars.starts != 0};
 }
 
 bool GpuAttention::usesMatrixUnits() const { return element != dtc_f32 && gpuMmaTakes(width); }
@@ -37,49 +33,39 @@ std::string GpuAttention::name(StringRef what) const {
 }
 
 std::string GpuAttention::symbolOf(const dt::LibraryCall &call) const {
-  std::string symbol = name(call.kernel);
-  for (auto scalar : {GpuAttentionCode::Batches, GpuAttentionCode::Queries, GpuAttentionCode::Keys,
-                      GpuAttentionCode::Groups, GpuAttentionCode::Repeats})
-    symbol += (scalar == GpuAttentionCode::Batches ? "_" : "x") + std::to_string(sizeOf(call, scalar));
+  AttentionScalars scalars = scalarsOf(call);
+  std::string symbol = name(call.kernel) + "_" + std::to_string(scalars.B);
+  for (int64_t size : {scalars.S, scalars.T, scalars.G, scalars.R})
+    symbol += "x" + std::to_string(size);
   return symbol;
 }
 
 SmallVector<LaunchPass, 2> GpuAttention::passesOf(const dt::LibraryCall &call) const {
-  auto size = [&](GpuAttentionCode::Scalar scalar) { return sizeOf(call, scalar); };
+  AttentionScalars scalars = scalarsOf(call);
   auto tiles = [&](int64_t rows) { return (rows + GpuTiles::size - 1) / GpuTiles::size; };
-  int64_t keyHeads = size(GpuAttentionCode::Batches) * size(GpuAttentionCode::Groups);
-  int64_t heads = keyHeads * size(GpuAttentionCode::Repeats), queries = size(GpuAttentionCode::Queries);
+  int64_t keyHeads = scalars.B * scalars.G, heads = keyHeads * scalars.R;
   int64_t threads = usesMatrixUnits() ? gpuMmaThreads : gpuFmaThreads;
   if (!isBackward)
-    return {{name("attention_forward"), heads * tiles(queries), threads}};
+    return {{name("attention_forward"), heads * tiles(scalars.S), threads}};
   constexpr int64_t threadsOfRow = 16; // of rowsum(dO o)
   return {
-      {name("attention_deltas"), (heads * queries * threadsOfRow + gpuFmaThreads - 1) / gpuFmaThreads, gpuFmaThreads},
-      {name("attention_d_q"), heads * tiles(queries), threads},
-      {name("attention_d_kv"), keyHeads * tiles(size(GpuAttentionCode::Keys)), threads}};
+      {name("attention_deltas"), (heads * scalars.S * threadsOfRow + gpuFmaThreads - 1) / gpuFmaThreads, gpuFmaThreads},
+      {name("attention_d_q"), heads * tiles(scalars.S), threads},
+      {name("attention_d_kv"), keyHeads * tiles(scalars.T), threads}};
 }
 
 int64_t GpuAttention::scratchBytesOf(const dt::LibraryCall &call) const {
   if (!isBackward)
     return 0;
-  int64_t rows = sizeOf(call, GpuAttentionCode::Batches) * sizeOf(call, GpuAttentionCode::Groups) *
-                 sizeOf(call, GpuAttentionCode::Repeats) * sizeOf(call, GpuAttentionCode::Queries);
-  return static_cast<int64_t>(abi::bytesOf(abi::F32, rows));
+  AttentionScalars scalars = scalarsOf(call);
+  return static_cast<int64_t>(abi::bytesOf(abi::F32, scalars.grid() * scalars.S));
 }
 
 int64_t GpuAttention::libraryScratchBytesOf(const dt::LibraryCall &call) const {
-  constexpr int64_t mostWidth = 128;
-  if (!isBackward || element == dtc_f32 || dropout || window || softcap || documents || width % 8 != 0 ||
-      width > mostWidth || sizeOf(call, GpuAttentionCode::Causal) == 1)
+  AttentionScalars scalars = scalarsOf(call);
+  if (!isBackward || abi::library::whyNotFused(scalars))
     return 0;
-  auto size = [&](GpuAttentionCode::Scalar scalar) { return sizeOf(call, scalar); };
-  abi::FusedGradient gradient{abi::DataType(element),
-                              size(GpuAttentionCode::Batches),
-                              size(GpuAttentionCode::Groups),
-                              size(GpuAttentionCode::Repeats),
-                              size(GpuAttentionCode::Queries),
-                              size(GpuAttentionCode::Keys),
-                              width};
+  abi::FusedGradient gradient{abi::DataType(element), scalars.B, scalars.G, scalars.R, scalars.S, scalars.T, width};
   std::optional<abi::FusedGradient> piece = gradient.pieceWithin(mostLibraryScratch);
   return piece ? piece->scratchBytes() : 0;
 }

@@ -1,6 +1,6 @@
-// Attention on GPUs: dtc_attention_forward and dtc_attention_backward of runtime/kernels/cpu/kernels.h, as functions of the
-// program's code. What changes the code (GpuAttention) is part of the functions' names, all else is in the launch's
-// scalars.
+// Attention on GPUs: dtc_attention_forward and dtc_attention_backward of runtime/abi/library/attention.h, as functions
+// of the program's code. What changes the code (GpuAttention) is part of the functions' names, all else is in the
+// launch's scalars.
 //
 // A block computes 64 rows of a result and walks over tiles of 64 rows of the other side, as Dao et al. 2022
 // ("FlashAttention") have it; scores are never stored. The forward function walks from 64 queries over the keys, with

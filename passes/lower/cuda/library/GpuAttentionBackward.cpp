@@ -19,15 +19,15 @@ public:
   Deltas(const GpuAttention &kind, gpu::GPUModuleOp module) : GpuAttentionCode(kind, "attention_deltas", module) {}
 
   void emit() {
-    Value heads = code.mul(scalar(Batches), code.mul(scalar(Groups), scalar(Repeats)));
-    Value count = code.mul(heads, scalar(Queries));
+    Value heads = code.mul(scalar(&Scalars::B), code.mul(scalar(&Scalars::G), scalar(&Scalars::R)));
+    Value count = code.mul(heads, scalar(&Scalars::S));
     Value x = code.rest(code.thread, code.integer(side)), y = code.quotient(code.thread, code.integer(side));
     Value row = code.add(code.mul(code.block, code.integer(gpuFmaThreads / side)), y);
     // Instead of rows beyond the end the last one is read.
     Value at = code.smaller(row, code.minus(count, code.integer(1)));
-    GpuHead head = headOfQueries(code.quotient(at, scalar(Queries)));
-    Value query = code.rest(at, scalar(Queries)), sum = code.real(0);
-    GpuRows out = rows(Out, OutStrides, head), dOut = rows(DOut, DOutStrides, head);
+    GpuHead head = headOfQueries(code.quotient(at, scalar(&Scalars::S)));
+    Value query = code.rest(at, scalar(&Scalars::S)), sum = code.real(0);
+    GpuRows out = rows(Out, &Scalars::out, head), dOut = rows(DOut, &Scalars::dOut, head);
     for (int64_t first = 0; first < kind.width; first += side) {
       Value column = code.add(x, code.integer(first)), exists = code.less(column, code.integer(kind.width));
       auto element = [&](const GpuRows &rows) {
@@ -78,18 +78,18 @@ public:
   QueryGradient(const GpuAttention &kind, gpu::GPUModuleOp module) : Gradient(kind, "attention_d_q", module) {}
 
   void emit() {
-    Value heads = code.mul(scalar(Batches), code.mul(scalar(Groups), scalar(Repeats)));
+    Value heads = code.mul(scalar(&Scalars::B), code.mul(scalar(&Scalars::G), scalar(&Scalars::R)));
     Value tile =
-        code.minus(code.minus(code.rowTiles(scalar(Queries)), code.integer(1)), code.quotient(code.block, heads));
+        code.minus(code.minus(code.rowTiles(scalar(&Scalars::S)), code.integer(1)), code.quotient(code.block, heads));
     head = headOfQueries(code.rest(code.block, heads));
     firstQuery = code.mul(tile, code.integer(GpuTiles::size));
     own = queriesOfRows(firstQuery, head);
-    heldQueries = code.hold(rows(Q, QStrides, head), firstQuery, /*keep=*/true);
-    heldDOut = code.hold(rows(DOut, DOutStrides, head), firstQuery, /*keep=*/true);
+    heldQueries = code.hold(rows(Q, &Scalars::q, head), firstQuery, /*keep=*/true);
+    heldDOut = code.hold(rows(DOut, &Scalars::dOut, head), firstQuery, /*keep=*/true);
     Values sums =
         code.walk(tilesOfKeys(head, firstQuery), code.noSums(),
                   [&](Value, const GpuTilePair &tiles, ValueRange sums) { return addTile(Values(sums), tiles); });
-    storeScaled(sums, rows(DQ, DQStrides, head), firstQuery);
+    storeScaled(sums, rows(DQ, &Scalars::dQ, head), firstQuery);
   }
 
 private:
@@ -117,19 +117,19 @@ public:
   KeyGradient(const GpuAttention &kind, gpu::GPUModuleOp module) : Gradient(kind, "attention_d_kv", module) {}
 
   void emit() {
-    Value heads = code.mul(scalar(Batches), scalar(Groups));
+    Value heads = code.mul(scalar(&Scalars::B), scalar(&Scalars::G));
     keysHead = headOfKeys(code.rest(code.block, heads));
     firstKey = code.mul(code.quotient(code.block, heads), code.integer(GpuTiles::size));
     for (int64_t i = 0; i < code.patchRows(); ++i)
       positions.push_back(keyPosition(code.add(firstKey, code.rowOf(i))));
     // Both sums of wide rows leave registers for one of them.
     bool keepBoth = kind.width <= 64;
-    heldKeys = code.hold(rows(K, KStrides, keysHead), firstKey, /*keep=*/true);
-    heldValues = code.hold(rows(V, VStrides, keysHead), firstKey, keepBoth);
-    GpuWalk walk{code.mul(tilesOfHead(), scalar(Repeats)), [&](Value number) -> GpuTilePair {
+    heldKeys = code.hold(rows(K, &Scalars::k, keysHead), firstKey, /*keep=*/true);
+    heldValues = code.hold(rows(V, &Scalars::v, keysHead), firstKey, keepBoth);
+    GpuWalk walk{code.mul(tilesOfHead(), scalar(&Scalars::R)), [&](Value number) -> GpuTilePair {
                    GpuHead head = headOf(number);
-                   return {GpuTile{rows(Q, QStrides, head), firstQueryOf(number)},
-                           GpuTile{rows(DOut, DOutStrides, head), firstQueryOf(number)}};
+                   return {GpuTile{rows(Q, &Scalars::q, head), firstQueryOf(number)},
+                           GpuTile{rows(DOut, &Scalars::dOut, head), firstQueryOf(number)}};
                  }};
     if (kind.causal)
       walk.isHidden = [&, keys = rangeOfKeys(firstKey)](Value number) {
@@ -141,13 +141,13 @@ public:
       return addTile(Values(sums), headOf(number), tiles);
     });
     MutableArrayRef<Value> all(sums);
-    code.storeSums(all.take_front(sums.size() / 2), rows(DV, DVStrides, keysHead), firstKey);
-    storeScaled(all.drop_front(sums.size() / 2), rows(DK, DKStrides, keysHead), firstKey);
+    code.storeSums(all.take_front(sums.size() / 2), rows(DV, &Scalars::dV, keysHead), firstKey);
+    storeScaled(all.drop_front(sums.size() / 2), rows(DK, &Scalars::dK, keysHead), firstKey);
   }
 
 private:
   /// Steps are the tiles of the first head that shares the keys, then those of the next.
-  Value tilesOfHead() { return code.columnTiles(scalar(Queries)); }
+  Value tilesOfHead() { return code.columnTiles(scalar(&Scalars::S)); }
   GpuHead headOf(Value step) { return {keysHead.b, keysHead.g, code.quotient(step, tilesOfHead())}; }
   Value firstQueryOf(Value step) { return code.mul(code.rest(step, tilesOfHead()), code.integer(code.columns)); }
 

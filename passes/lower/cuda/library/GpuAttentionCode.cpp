@@ -20,11 +20,12 @@ static Type elementType(int64_t number, MLIRContext *context) {
 }
 
 static std::unique_ptr<GpuTiles> makeTiles(const GpuAttention &kind, StringRef what, gpu::GPUModuleOp module) {
+  using namespace abi::library;
   std::string name = kind.name(what);
   GpuTilesFunction function{name,
                             (kind.isBackward ? GpuAttentionCode::Scratch + 1u : GpuAttentionCode::LogSumExp + 1u) +
                                 (kind.documents ? 1u : 0u),
-                            kind.isBackward ? GpuAttentionCode::BackwardCount : GpuAttentionCode::ForwardCount,
+                            unsigned(kind.isBackward ? countOf<AttentionBackwardScalars> : countOf<AttentionScalars>),
                             kind.width,
                             GpuTiles::size,
                             elementType(kind.element, module.getContext()),
@@ -40,19 +41,20 @@ GpuAttentionCode::GpuAttentionCode(const GpuAttention &kind, StringRef what, gpu
     : tiles(makeTiles(kind, what, module)), code(*tiles), kind(kind) {
   minusInfinity = code.real(-std::numeric_limits<double>::infinity());
   Value log2OfE = code.constant(code.getF64FloatAttr(std::numbers::log2e));
-  scaleInBase2 = narrowed(code.times(realScalar(kind.softcap ? Softcap : Scale), log2OfE));
+  scaleInBase2 = narrowed(code.times(realScalar(kind.softcap ? &Scalars::softcap : &Scalars::scale), log2OfE));
   if (kind.softcap)
-    scaleOfShares = narrowed(arith::DivFOp::create(code, code.loc, realScalar(Scale), realScalar(Softcap)));
+    scaleOfShares =
+        narrowed(arith::DivFOp::create(code, code.loc, realScalar(&Scalars::scale), realScalar(&Scalars::softcap)));
   if (kind.dropout)
     prepareDropout();
 }
 
-Value GpuAttentionCode::scalar(unsigned number) {
+Value GpuAttentionCode::scalarAt(size_t number) {
   return code.argument((kind.isBackward ? Scratch + 1 : LogSumExp + 1) + (kind.documents ? 1 : 0) + number);
 }
 
-Value GpuAttentionCode::realScalar(unsigned number) {
-  return arith::BitcastOp::create(code, code.loc, code.getF64Type(), scalar(number));
+Value GpuAttentionCode::realScalar(double Scalars::*field) {
+  return arith::BitcastOp::create(code, code.loc, code.getF64Type(), scalarAt(abi::library::indexOf(field)));
 }
 
 Value GpuAttentionCode::narrowed(Value real) {
@@ -62,27 +64,35 @@ Value GpuAttentionCode::narrowed(Value real) {
 // Heads
 
 GpuHead GpuAttentionCode::headOfKeys(Value number) {
-  return {code.quotient(number, scalar(Groups)), code.rest(number, scalar(Groups)), nullptr};
+  return {code.quotient(number, scalar(&Scalars::G)), code.rest(number, scalar(&Scalars::G)), nullptr};
 }
 
 GpuHead GpuAttentionCode::headOfQueries(Value number) {
-  GpuHead head = headOfKeys(code.quotient(number, scalar(Repeats)));
-  head.r = code.rest(number, scalar(Repeats));
+  GpuHead head = headOfKeys(code.quotient(number, scalar(&Scalars::R)));
+  head.r = code.rest(number, scalar(&Scalars::R));
   return head;
 }
 
-GpuRows GpuAttentionCode::rows(Buffer number, unsigned strides, const GpuHead &head) {
-  bool isKeys = number == K || number == V || number == DK || number == DV;
-  Value at = code.add(code.mul(head.b, scalar(strides)), code.mul(head.g, scalar(strides + 2)));
-  if (!isKeys)
-    at = code.add(at, code.mul(head.r, scalar(strides + 3)));
+GpuRows GpuAttentionCode::rows(Buffer number, abi::library::QueryStrides Scalars::*strides, const GpuHead &head) {
+  auto stride = [&](auto field) { return scalarAt(abi::library::indexOf(strides) + abi::library::indexOf(field)); };
+  using Strides = abi::library::QueryStrides;
+  Value at = code.add(code.mul(head.b, stride(&Strides::b)), code.mul(head.g, stride(&Strides::g)));
+  at = code.add(at, code.mul(head.r, stride(&Strides::r)));
   Value data = code.CodeBuilder::element(code.element, buffer(number), at);
-  return code.rows(data, scalar(strides + 1), scalar(isKeys ? Keys : Queries));
+  return code.rows(data, stride(&Strides::s), scalar(&Scalars::S));
+}
+
+GpuRows GpuAttentionCode::rows(Buffer number, abi::library::KeyStrides Scalars::*strides, const GpuHead &head) {
+  auto stride = [&](auto field) { return scalarAt(abi::library::indexOf(strides) + abi::library::indexOf(field)); };
+  using Strides = abi::library::KeyStrides;
+  Value at = code.add(code.mul(head.b, stride(&Strides::b)), code.mul(head.g, stride(&Strides::g)));
+  Value data = code.CodeBuilder::element(code.element, buffer(number), at);
+  return code.rows(data, stride(&Strides::t), scalar(&Scalars::T));
 }
 
 Value GpuAttentionCode::firstOf(const GpuHead &head) {
-  Value group = code.add(code.mul(head.b, scalar(Groups)), head.g);
-  return code.mul(code.add(code.mul(group, scalar(Repeats)), head.r), scalar(Queries));
+  Value group = code.add(code.mul(head.b, scalar(&Scalars::G)), head.g);
+  return code.mul(code.add(code.mul(group, scalar(&Scalars::R)), head.r), scalar(&Scalars::S));
 }
 
 // Positions
@@ -94,28 +104,29 @@ Value GpuAttentionCode::positionAt(Buffer positions, Value index, Value count) {
 }
 
 Value GpuAttentionCode::keyPosition(Value key) {
-  return code.choose(code.less(key, scalar(Keys)), positionAt(KeyPositions, key, scalar(Keys)),
+  return code.choose(code.less(key, scalar(&Scalars::T)), positionAt(KeyPositions, key, scalar(&Scalars::T)),
                      code.word(paddingPosition));
 }
 
 GpuQuery GpuAttentionCode::query(Value number, const GpuHead &head) {
   GpuQuery query;
-  Value exists = code.less(number, scalar(Queries));
-  Value position = positionAt(QueryPositions, number, scalar(Queries));
+  Value exists = code.less(number, scalar(&Scalars::S));
+  Value position = positionAt(QueryPositions, number, scalar(&Scalars::S));
   Value limit = kind.causal ? position : code.word(paddingPosition - 1);
   query.limit = code.choose(exists, limit, code.word(std::numeric_limits<int32_t>::min()));
   if (kind.window)
-    query.floor = code.minus(position, arith::TruncIOp::create(code, code.loc, code.getI32Type(), scalar(Window)));
+    query.floor =
+        code.minus(position, arith::TruncIOp::create(code, code.loc, code.getI32Type(), scalar(&Scalars::window)));
   if (kind.documents) {
-    Value known = code.smaller(number, code.minus(scalar(Queries), code.integer(1)));
-    Value at = code.add(code.mul(head.b, scalar(Queries)), known);
+    Value known = code.smaller(number, code.minus(scalar(&Scalars::S), code.integer(1)));
+    Value at = code.add(code.mul(head.b, scalar(&Scalars::S)), known);
     Value start =
         code.load(code.getI32Type(), code.CodeBuilder::element(code.getI32Type(), code.argument(Key + 1u), at));
     Value before = code.minus(start, code.word(1));
     query.floor = query.floor ? code.larger(query.floor, before) : before;
   }
   if (kind.isBackward) {
-    Value row = code.add(firstOf(head), code.smaller(number, code.minus(scalar(Queries), code.integer(1))));
+    Value row = code.add(firstOf(head), code.smaller(number, code.minus(scalar(&Scalars::S), code.integer(1))));
     auto real = [&](Buffer buffers) {
       return code.load(code.getF32Type(), code.CodeBuilder::element(code.getF32Type(), buffer(buffers), row));
     };
@@ -138,10 +149,11 @@ Value GpuAttentionCode::firstDraw(Value position, const GpuHead &head) {
   Type narrow = code.getI32Type();
   auto wide = [&](Value value) -> Value { return arith::ExtSIOp::create(code, code.loc, code.getI64Type(), value); };
   Value keySample = code.load(narrow, code.CodeBuilder::element(narrow, buffer(Key), code.integer(2)));
-  Value sample = code.add(wide(keySample), code.add(scalar(FirstSample), head.b));
-  Value group = code.add(code.mul(sample, scalar(AllGroups)), code.add(scalar(FirstGroup), head.g));
-  Value whole = code.add(code.mul(group, scalar(AllRepeats)), code.add(scalar(FirstRepeat), head.r));
-  return code.mul(code.add(code.mul(whole, scalar(Length)), wide(position)), scalar(Length));
+  Value sample = code.add(wide(keySample), code.add(scalar(&Scalars::firstSample), head.b));
+  Value group = code.add(code.mul(sample, scalar(&Scalars::allGroups)), code.add(scalar(&Scalars::firstGroup), head.g));
+  Value whole =
+      code.add(code.mul(group, scalar(&Scalars::allRepeats)), code.add(scalar(&Scalars::firstRepeat), head.r));
+  return code.mul(code.add(code.mul(whole, scalar(&Scalars::length)), wide(position)), scalar(&Scalars::length));
 }
 
 /// Each warp finds it for itself: no barrier, and all threads agree.
@@ -159,16 +171,16 @@ Value GpuAttentionCode::isHidden(const Range &queries, const Range &keys) {
   Value hidden = code.less(queries.largest, keys.smallest);
   if (!kind.window)
     return hidden;
-  Value window = arith::TruncIOp::create(code, code.loc, code.getI32Type(), scalar(Window));
+  Value window = arith::TruncIOp::create(code, code.loc, code.getI32Type(), scalar(&Scalars::window));
   Value outside = code.less(keys.largest, code.add(code.minus(queries.smallest, window), code.word(1)));
   return arith::OrIOp::create(code, code.loc, hidden, outside);
 }
 
 GpuWalk GpuAttentionCode::tilesOfKeys(const GpuHead &head, Value firstQuery) {
   auto firstKey = [this](Value number) { return code.mul(number, code.integer(code.columns)); };
-  GpuWalk walk{code.columnTiles(scalar(Keys)), [=, this](Value number) -> GpuTilePair {
+  GpuWalk walk{code.columnTiles(scalar(&Scalars::T)), [=, this](Value number) -> GpuTilePair {
                  Value first = firstKey(number);
-                 return {GpuTile{rows(K, KStrides, head), first}, GpuTile{rows(V, VStrides, head), first}};
+                 return {GpuTile{rows(K, &Scalars::k, head), first}, GpuTile{rows(V, &Scalars::v, head), first}};
                }};
   if (kind.causal)
     walk.isHidden = [=, this, queries = rangeOfQueries(firstQuery)](Value number) {
@@ -223,12 +235,12 @@ void GpuAttentionCode::prepareDropout() {
     return code.load(code.getI32Type(),
                      code.CodeBuilder::element(code.getI32Type(), buffer(Key), code.integer(number)));
   };
-  Value site = arith::TruncIOp::create(code, loc, code.getI32Type(), scalar(Site));
+  Value site = arith::TruncIOp::create(code, loc, code.getI32Type(), scalar(&Scalars::site));
   Value seeded = code.add(code.add(mix(keyWord(0)), code.word(0x9e3779b9)), keyWord(1));
   stream = mix(code.add(code.add(mix(seeded), code.word(0x85ebca6b)), site));
   // uniform < p, in integers: (bits >> 8) < p 2^24, rounded up.
   auto real = [&](double value) { return code.constant(code.getF64FloatAttr(value)); };
-  Value probability = realScalar(Dropout), scaled = code.times(probability, real(0x1p24));
+  Value probability = realScalar(&Scalars::dropout), scaled = code.times(probability, real(0x1p24));
   Value whole = arith::FPToSIOp::create(code, loc, code.getI32Type(), scaled);
   Value isLess = code.less(arith::SIToFPOp::create(code, loc, code.getF64Type(), whole), scaled);
   threshold = code.add(whole, arith::ExtUIOp::create(code, loc, code.getI32Type(), isLess));

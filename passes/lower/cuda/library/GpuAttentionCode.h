@@ -3,6 +3,7 @@
 
 #include "passes/lower/cuda/kernels/GpuTiles.h"
 #include "passes/lower/cuda/library/GpuAttention.h"
+#include "runtime/abi/library/attention.h"
 
 namespace dtc {
 
@@ -21,40 +22,10 @@ struct GpuQuery {
 
 class GpuAttentionCode {
 public:
-  /// Buffers and scalars as in runtime/kernels/cpu/kernels.h; where there are documents, their starts are behind the key.
+  /// Operands of the tables; where there are documents, their starts are behind the key.
   enum Buffer { Q, K, V, QueryPositions, KeyPositions, Key, Out, LogSumExp, DOut, DQ, DK, DV, Scratch };
-  enum Scalar {
-    Batches,
-    Queries,
-    Keys,
-    Groups,
-    Repeats,
-    Width,
-    QStrides,
-    KStrides = QStrides + 4,
-    VStrides = KStrides + 3,
-    OutStrides = VStrides + 3,
-    Scale = OutStrides + 4,
-    Causal,
-    Dropout,
-    Site,
-    FirstSample,
-    FirstGroup,
-    FirstRepeat,
-    AllGroups,
-    AllRepeats,
-    Length,
-    Element,
-    Window,
-    Softcap,
-    Documents,
-    ForwardCount,
-    DOutStrides = ForwardCount,
-    DQStrides = DOutStrides + 4,
-    DKStrides = DQStrides + 4,
-    DVStrides = DKStrides + 3,
-    BackwardCount = DVStrides + 3
-  };
+  /// Of the gradient; the forward functions have the first of these.
+  using Scalars = abi::library::AttentionBackwardScalars;
   using Values = GpuTiles::Values;
 
   GpuAttentionCode(const GpuAttention &kind, llvm::StringRef what, mlir::gpu::GPUModuleOp module);
@@ -66,15 +37,15 @@ protected:
   GpuTiles &code;
   mlir::Value buffer(Buffer number) { return code.argument(kind.documents && number > Key ? number + 1u : number); }
   bool hasFloor() const { return kind.window || kind.documents; }
-  mlir::Value scalar(unsigned number);
-  /// A scalar that is a double.
-  mlir::Value realScalar(unsigned number);
+  mlir::Value scalar(int64_t Scalars::*field) { return scalarAt(abi::library::indexOf(field)); }
+  mlir::Value realScalar(double Scalars::*field);
 
   /// Head `number` of the queries', or of the keys'.
   GpuHead headOfQueries(mlir::Value number);
   GpuHead headOfKeys(mlir::Value number);
   /// The head's rows of a buffer with these strides.
-  GpuRows rows(Buffer number, unsigned strides, const GpuHead &head);
+  GpuRows rows(Buffer number, abi::library::QueryStrides Scalars::*strides, const GpuHead &head);
+  GpuRows rows(Buffer number, abi::library::KeyStrides Scalars::*strides, const GpuHead &head);
   /// The index of a head's first query in rows of all heads: of log-sum-exps and deltas.
   mlir::Value firstOf(const GpuHead &head);
 
@@ -90,13 +61,13 @@ protected:
   struct Range {
     mlir::Value smallest, largest;
   };
-  Range rangeOfQueries(mlir::Value firstQuery) { return rangeOf(QueryPositions, firstQuery, scalar(Queries)); }
-  Range rangeOfKeys(mlir::Value firstKey) { return rangeOf(KeyPositions, firstKey, scalar(Keys)); }
+  Range rangeOfQueries(mlir::Value firstQuery) { return rangeOf(QueryPositions, firstQuery, scalar(&Scalars::S)); }
+  Range rangeOfKeys(mlir::Value firstKey) { return rangeOf(KeyPositions, firstKey, scalar(&Scalars::T)); }
   /// Whether no key is visible to any query.
   mlir::Value isHidden(const Range &queries, const Range &keys);
 
   /// Of scores, an f32.
-  mlir::Value scale() { return narrowed(realScalar(Scale)); }
+  mlir::Value scale() { return narrowed(realScalar(&Scalars::scale)); }
   /// Of the keys and values of a head of queries.
   GpuWalk tilesOfKeys(const GpuHead &head, mlir::Value firstQuery);
 
@@ -113,6 +84,7 @@ protected:
   mlir::Value minusInfinity;
 
 private:
+  mlir::Value scalarAt(size_t number);
   mlir::Value mix(mlir::Value bits);
   mlir::Value shiftRight(mlir::Value bits, int64_t count);
   mlir::Value narrowed(mlir::Value real);

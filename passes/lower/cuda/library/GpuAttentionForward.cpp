@@ -48,13 +48,13 @@ private:
 
 void Forward::emit() {
   // The last queries see the most keys where attention is causal: their blocks begin first.
-  Value heads = code.mul(scalar(Batches), code.mul(scalar(Groups), scalar(Repeats)));
-  Value tiles = code.rowTiles(scalar(Queries));
+  Value heads = code.mul(scalar(&Scalars::B), code.mul(scalar(&Scalars::G), scalar(&Scalars::R)));
+  Value tiles = code.rowTiles(scalar(&Scalars::S));
   Value tile = code.minus(code.minus(tiles, code.integer(1)), code.quotient(code.block, heads));
   head = headOfQueries(code.rest(code.block, heads));
   firstQuery = code.mul(tile, code.integer(GpuTiles::size));
   own = queriesOfRows(firstQuery, head);
-  heldQueries = code.hold(rows(Q, QStrides, head), firstQuery, /*keep=*/true);
+  heldQueries = code.hold(rows(Q, &Scalars::q, head), firstQuery, /*keep=*/true);
 
   size_t count = code.patchRows();
   State state{Values(count, minusInfinity), Values(count, code.real(0)), code.noSums()};
@@ -105,14 +105,14 @@ void Forward::finish(const State &state) {
     code.scaleRow(result.sums, i, arith::DivFOp::create(code, code.loc, one, code.choose(sawNothing, one, total)));
     Value query = code.add(firstQuery, code.rowOf(i));
     Value isFirst = code.equal(code.columnOf(0), code.integer(0));
-    code.when(code.both(code.less(query, scalar(Queries)), isFirst), [&] {
+    code.when(code.both(code.less(query, scalar(&Scalars::S)), isFirst), [&] {
       Value logarithm = math::LogOp::create(code, code.loc, total);
       Value sum = code.fma(state.largest[i], code.real(std::numbers::ln2), logarithm);
       sum = code.choose(sawNothing, minusInfinity, sum);
       code.store(sum, code.CodeBuilder::element(code.getF32Type(), buffer(LogSumExp), code.add(atHead, query)));
     });
   }
-  code.storeSums(result.sums, rows(Out, OutStrides, head), firstQuery);
+  code.storeSums(result.sums, rows(Out, &Scalars::out, head), firstQuery);
 }
 
 } // namespace

@@ -1,5 +1,7 @@
 #include "passes/lower/cuda/library/GpuCopy.h"
+#include "dialect/IR/LibraryScalars.h"
 #include "passes/lower/cuda/library/GpuLibraryCode.h"
+#include "runtime/abi/library/copy.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -12,22 +14,11 @@ using namespace mlir;
 namespace dtc {
 namespace {
 
-constexpr unsigned rank = 6;
+using Scalars = abi::library::CopyScalars;
+using Arguments = LibraryArguments<Scalars>;
+constexpr unsigned rank = Scalars::rank;
 
-/// Buffers, and the scalars of dtc_copy.
-enum Argument : unsigned {
-  In,
-  Out,
-  Sizes,
-  ReadOffset = Sizes + 3 * rank,
-  WrittenOffset,
-  Available,
-  Limited,
-  Begin,
-  Bytes,
-  Grid
-};
-constexpr unsigned buffers = Sizes, scalars = Grid - Sizes;
+enum Buffer : unsigned { In, Out, Buffers };
 
 /// Two neighbours that lie on both sides as one, unless the source may end between them.
 bool isOne(const GpuCopy::Dim &outer, const GpuCopy::Dim &inner) {
@@ -38,7 +29,7 @@ bool isOne(const GpuCopy::Dim &outer, const GpuCopy::Dim &inner) {
 class CopyCode {
 public:
   CopyCode(const GpuCopy &copy, gpu::GPUFuncOp function, int64_t atOnce)
-      : copy(copy), function(function), arguments(function.getArguments()), atOnce(atOnce) {}
+      : copy(copy), function(function), arguments(function, Buffers), atOnce(atOnce) {}
 
   /// Before `builder`'s place, for all threads.
   void emit(CodeBuilder &builder) const {
@@ -86,18 +77,19 @@ private:
   void emitMove(CodeBuilder &builder, Value number) const {
     Location loc = builder.loc;
     SmallVector<Value> indices = indicesOf(builder, number);
-    auto place = [&](Argument base, Argument offset, int64_t GpuCopy::Dim::*stride) {
+    auto place = [&](Buffer base, int64_t Scalars::*offset, int64_t GpuCopy::Dim::*stride) {
       Value at = arguments[offset];
       for (auto [index, dim] : llvm::zip(indices, copy.dims))
         at = builder.add(at, builder.mul(index, builder.integer(dim.*stride)));
       return builder.element(builder.getIntegerType(unsigned(8 * copy.bytes)), arguments[base], at);
     };
-    Value from = place(In, ReadOffset, &GpuCopy::Dim::read), to = place(Out, WrittenOffset, &GpuCopy::Dim::written);
+    Value from = place(In, &Scalars::inOffset, &GpuCopy::Dim::read);
+    Value to = place(Out, &Scalars::outOffset, &GpuCopy::Dim::written);
     Type type = movedType(builder);
     auto alignment = unsigned(copy.bytes * atOnce);
     if (copy.limited < 0)
       return builder.store(builder.load(type, from, alignment), to, alignment);
-    Value left = arith::SubIOp::create(builder, loc, arguments[Available], arguments[Begin]);
+    Value left = arith::SubIOp::create(builder, loc, arguments[&Scalars::available], arguments[&Scalars::begin]);
     Value isThere = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, indices[copy.limited], left);
     auto value = scf::IfOp::create(
         builder, loc, isThere,
@@ -112,17 +104,18 @@ private:
 
   const GpuCopy &copy;
   gpu::GPUFuncOp function;
-  ValueRange arguments;
+  Arguments arguments;
   int64_t atOnce;
 };
 
 /// Whether the copy begins at multiples of what is moved at a time.
-Value isAligned(CodeBuilder &builder, const GpuCopy &copy, ValueRange arguments) {
-  auto place = [&](Argument base, Argument offset) {
+Value isAligned(CodeBuilder &builder, const GpuCopy &copy, const Arguments &arguments) {
+  auto place = [&](Buffer base, int64_t Scalars::*offset) {
     Value address = LLVM::PtrToIntOp::create(builder, builder.loc, builder.getI64Type(), arguments[base]);
     return builder.add(address, builder.mul(arguments[offset], builder.integer(copy.bytes)));
   };
-  Value both = arith::OrIOp::create(builder, builder.loc, place(In, ReadOffset), place(Out, WrittenOffset)).getResult();
+  Value both =
+      arith::OrIOp::create(builder, builder.loc, place(In, &Scalars::inOffset), place(Out, &Scalars::outOffset));
   Value mask = builder.integer(copy.bytes * copy.elementsAtOnce() - 1);
   Value rest = arith::AndIOp::create(builder, builder.loc, both, mask);
   return arith::CmpIOp::create(builder, builder.loc, arith::CmpIPredicate::eq, rest, builder.integer(0));
@@ -153,15 +146,10 @@ GpuCopy::GpuCopy(ArrayRef<int64_t> sizes, ArrayRef<int64_t> reads, ArrayRef<int6
 std::optional<GpuCopy> GpuCopy::of(const dt::LibraryCall &call) {
   if (call.kernel != "copy")
     return std::nullopt;
-  SmallVector<int64_t> numbers;
-  for (const dt::LaunchScalar &scalar : call.scalars)
-    numbers.push_back(scalar.integer); // those that depend on the rank are not looked at
-  ArrayRef<int64_t> all = numbers;
-  auto number = [&](Argument which) { return numbers[which - buffers]; };
-  bool endsEarly = call.scalars[Available - buffers].kind != dt::LaunchScalar::Kind::Integer ||
-                   number(Available) != std::numeric_limits<int64_t>::max();
-  return GpuCopy(all.slice(0, rank), all.slice(rank, rank), all.slice(2 * rank, rank),
-                 endsEarly ? int(number(Limited)) : -1, number(Bytes));
+  auto scalars = dt::knownScalars<Scalars>(call);
+  bool endsEarly = scalars.available != std::numeric_limits<int64_t>::max();
+  return GpuCopy(scalars.sizes, scalars.inStrides, scalars.outStrides, endsEarly ? int(scalars.limitedDim) : -1,
+                 scalars.bytes);
 }
 
 int64_t GpuCopy::elementsAtOnce() const {
@@ -191,12 +179,12 @@ LibraryKernel GpuCopy::kernel() const {
 }
 
 void addGpuCopy(const GpuCopy &copy, gpu::GPUModuleOp module) {
-  gpu::GPUFuncOp function = addLibraryFunction(module, copy.name(), buffers, scalars);
+  gpu::GPUFuncOp function = addLibraryFunction(module, copy.name(), Buffers, Arguments::count);
   CodeBuilder builder = codeOf(function);
   int64_t atOnce = copy.elementsAtOnce();
   if (atOnce == 1)
     return CopyCode(copy, function, 1).emit(builder);
-  Value aligned = isAligned(builder, copy, function.getArguments());
+  Value aligned = isAligned(builder, copy, Arguments(function, Buffers));
   auto choice = scf::IfOp::create(builder, builder.loc, aligned, /*withElseRegion=*/true);
   CodeBuilder wide(choice.getThenRegion().front().getTerminator(), builder.loc);
   CopyCode(copy, function, atOnce).emit(wide);

@@ -1,4 +1,4 @@
-// Strided copies on GPUs: dtc_copy of runtime/kernels/cpu/kernels.h, as a function of the program's code for each shape.
+// Strided copies on GPUs: dtc_copy of runtime/abi/library/copy.h, as a function of the program's code for each shape.
 //
 // Sizes and strides are constants of the code, so that no thread divides by a number that it does not know, and
 // dimensions that follow each other on both sides are one. Threads move up to 16 bytes at a time where the shape allows

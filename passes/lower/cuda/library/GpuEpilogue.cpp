@@ -4,7 +4,7 @@
 #include "dialect/IR/KernelCode.h"
 #include "passes/lower/cuda/library/GpuLibrary.h"
 #include "passes/lower/cuda/library/GpuLibraryCode.h"
-#include "runtime/abi/epilogue.h"
+#include "runtime/abi/library/gemm.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -13,24 +13,26 @@ using namespace mlir;
 namespace dtc {
 namespace {
 
-/// The scalars of dtc_cuda_product$..., of which these count here.
-constexpr unsigned M = 1, N = 2, LeadingC = 8, ResultType = 15, Scalars = 17;
+using Scalars = abi::library::ProductScalars;
+using Arguments = LibraryArguments<Scalars>;
 
 /// One element of the result, and of the sum beside it.
-void emitElement(CodeBuilder &builder, const abi::EpilogueForm &form, ValueRange buffers, ValueRange scalars,
-                 Value number, const LibraryElements &elements) {
+void emitElement(CodeBuilder &builder, const abi::EpilogueForm &form, const Arguments &arguments, Value number,
+                 const LibraryElements &elements) {
   Location loc = builder.loc;
-  Value row = arith::DivUIOp::create(builder, loc, number, scalars[N]);
-  Value column = arith::RemUIOp::create(builder, loc, number, scalars[N]);
-  Value at = builder.add(builder.mul(row, scalars[LeadingC]), column);
-  Value other = elements.load(builder, buffers[2], form.hasBias ? column : at), result = buffers[form.inputs()];
+  Value row = arith::DivUIOp::create(builder, loc, number, arguments[&Scalars::n]);
+  Value column = arith::RemUIOp::create(builder, loc, number, arguments[&Scalars::n]);
+  Value at = builder.add(builder.mul(row, arguments[&Scalars::ldc]), column);
+  Value other = elements.load(builder, arguments[2u], form.hasBias ? column : at);
+  auto first = unsigned(form.inputs());
+  Value result = arguments[first];
   Value value = elements.load(builder, result, at);
   if (form.readsOperand)
     value = arith::MulFOp::create(builder, loc, value, dt::emitTanhGeluDerivative(builder, loc, other));
   else
     value = arith::AddFOp::create(builder, loc, value, other);
   if (form.storesSum)
-    elements.store(builder, value, buffers.back(), at);
+    elements.store(builder, value, arguments[first + 1], at);
   if (form.hasGelu)
     value = dt::emitTanhGelu(builder, loc, value);
   elements.store(builder, value, result, at);
@@ -38,13 +40,13 @@ void emitElement(CodeBuilder &builder, const abi::EpilogueForm &form, ValueRange
 
 void addEpilogue(gpu::GPUModuleOp module, const abi::EpilogueForm &form) {
   auto buffers = unsigned(form.inputs() + form.outputs());
-  gpu::GPUFuncOp function = addLibraryFunction(module, "dtc_cuda_product$" + std::string(form.name), buffers, Scalars);
-  ValueRange arguments = function.getArguments(), scalars = arguments.drop_front(buffers);
+  gpu::GPUFuncOp function =
+      addLibraryFunction(module, "dtc_cuda_product$" + std::string(form.name), buffers, Arguments::count);
+  Arguments arguments(function, buffers);
   CodeBuilder builder = codeOf(function);
-  LibraryElements elements(builder, scalars[ResultType]);
-  forEachInTurn(builder, function, builder.mul(scalars[M], scalars[N]), [&](CodeBuilder &inner, Value number) {
-    emitElement(inner, form, arguments.take_front(buffers), scalars, number, elements);
-  });
+  LibraryElements elements(builder, arguments[&Scalars::result]);
+  forEachInTurn(builder, function, builder.mul(arguments[&Scalars::m], arguments[&Scalars::n]),
+                [&](CodeBuilder &inner, Value number) { emitElement(inner, form, arguments, number, elements); });
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "passes/lower/kernels/KernelValues.h"
+#include "runtime/abi/library/table.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
@@ -24,6 +25,29 @@ constexpr int64_t libraryBlocks(int64_t count) {
 /// threads it has.
 mlir::gpu::GPUFuncOp addLibraryFunction(mlir::gpu::GPUModuleOp module, llvm::StringRef name, unsigned buffers,
                                         unsigned scalars);
+
+/// A function's arguments by the names of a kernel's table: buffers, the scalars, then the launch's grid and how many
+/// threads it has.
+template <class Scalars> class LibraryArguments {
+public:
+  /// Of a function of so many buffers, whose scalars are those of the table.
+  LibraryArguments(mlir::gpu::GPUFuncOp function, unsigned buffers) : all(function.getArguments()), buffers(buffers) {}
+
+  static constexpr unsigned count = abi::library::countOf<Scalars>;
+
+  mlir::Value operator[](unsigned buffer) const { return all[buffer]; }
+  mlir::Value operator[](int64_t Scalars::*field) const { return at(abi::library::indexOf(field)); }
+  /// The bits of a real number.
+  mlir::Value operator[](double Scalars::*field) const { return at(abi::library::indexOf(field)); }
+  /// A scalar by its number.
+  mlir::Value at(size_t scalar) const { return all[buffers + scalar]; }
+  mlir::Value grid() const { return at(count); }
+  mlir::Value threads() const { return at(count + 1); }
+
+private:
+  mlir::ValueRange all;
+  unsigned buffers;
+};
 
 /// Stands before the function's end.
 CodeBuilder codeOf(mlir::gpu::GPUFuncOp function);

@@ -1,6 +1,8 @@
 #include "passes/lower/cuda/library/GpuRotary.h"
+#include "dialect/IR/LibraryScalars.h"
 #include "passes/lower/cuda/library/GpuLibraryCode.h"
 #include "runtime/abi/element_type.h"
+#include "runtime/abi/library/rotary.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -118,29 +120,11 @@ std::pair<Value, Value> Real::sinCos(Value angle) {
   return {mul(choose(exchanged, cosine, sine), sineSign), mul(choose(exchanged, sine, cosine), cosineSign)};
 }
 
-/// Buffers x, positions, out; scratch; the scalars of dtc_rotary; then, as of all library kernels, grid and threads.
-enum Argument : unsigned {
-  X,
-  Positions,
-  Out,
-  Table,
-  Outer,
-  Length,
-  Inner,
-  Size,
-  Theta,
-  Sign,
-  FirstStride,
-  ElementType = FirstStride + 6,
-  Pairs,
-  Factor,
-  PerFrequency,
-  PerPair,
-  Constant,
-  Amplitude,
-  Grid
-};
-constexpr unsigned buffers = Outer, scalars = Grid - Outer;
+using Scalars = abi::library::RotaryScalars;
+using Arguments = LibraryArguments<Scalars>;
+
+/// Of the table, and scratch.
+enum Buffer : unsigned { X, Positions, Out, Table, Buffers };
 constexpr llvm::StringLiteral anglesName = "dtc_cuda_rotary_angles", pairsName = "dtc_cuda_rotary_pairs";
 
 /// Numbers that fit 32 bits, whose division takes a GPU a third of the time.
@@ -157,27 +141,35 @@ struct Split {
   }
 };
 
+Value scalingOf(Real &real, const Arguments &arguments, double abi::RotaryScaling::*field) {
+  return real.ofBits(arguments.at(abi::library::indexOf(&Scalars::scaling) + abi::library::indexOf(field)));
+}
+
 /// rotaryFrequency of runtime/abi/rotary.h.
-Value emitFrequency(Real &real, ValueRange arguments, Value pair) {
-  Value part = real.div(pair, real.fromInteger(arguments[Pairs])), theta = real.ofBits(arguments[Theta]);
+Value emitFrequency(Real &real, const Arguments &arguments, Value pair) {
+  using Scaling = abi::RotaryScaling;
+  auto scaling = [&](double Scaling::*field) { return scalingOf(real, arguments, field); };
+  Value part = real.div(pair, real.fromInteger(arguments[&Scalars::pairs]));
+  Value theta = real.ofBits(arguments[&Scalars::theta]);
   Value frequency = real.exp2(real.mul(real.sub(real.constant(0), part), real.log2(theta)));
-  Value ofPair = real.fma(real.ofBits(arguments[PerPair]), pair, real.ofBits(arguments[Constant]));
-  Value kept = real.clamp(real.fma(real.ofBits(arguments[PerFrequency]), frequency, ofPair), 0, 1);
-  Value divided = real.div(real.sub(real.constant(1), kept), real.ofBits(arguments[Factor]));
+  Value ofPair = real.fma(scaling(&Scaling::perPair), pair, scaling(&Scaling::constant));
+  Value kept = real.clamp(real.fma(scaling(&Scaling::perFrequency), frequency, ofPair), 0, 1);
+  Value divided = real.div(real.sub(real.constant(1), kept), scaling(&Scaling::factor));
   return real.mul(frequency, real.add(kept, divided));
 }
 
 /// Sine, with the sign of the launch, and cosine of one position's angle, into the table.
-void emitAngle(CodeBuilder &builder, ValueRange arguments, Value number) {
+void emitAngle(CodeBuilder &builder, const Arguments &arguments, Value number) {
   Location loc = builder.loc;
   Split split{builder};
-  Value position = split.narrow(number), pair = split.rest(position, arguments[Pairs]), s = split.widen(position);
+  Value position = split.narrow(number), pair = split.rest(position, arguments[&Scalars::pairs]);
+  Value s = split.widen(position);
   Real real(builder);
   Value where = builder.load(builder.getI32Type(), builder.element(builder.getI32Type(), arguments[Positions], s), 4);
   Value frequency = emitFrequency(real, arguments, real.fromInteger(pair));
   auto [sine, cosine] = real.sinCos(real.mul(real.fromInteger(where), frequency));
-  Value two = builder.integer(2), amplitude = real.ofBits(arguments[Amplitude]);
-  std::array values = {real.mul(real.mul(sine, real.fromInteger(arguments[Sign])), amplitude),
+  Value two = builder.integer(2), amplitude = scalingOf(real, arguments, &abi::RotaryScaling::amplitude);
+  std::array values = {real.mul(real.mul(sine, real.fromInteger(arguments[&Scalars::sign])), amplitude),
                        real.mul(cosine, amplitude)};
   for (auto [i, value] : llvm::enumerate(values)) {
     Value at = builder.add(builder.mul(number, two), builder.integer(int64_t(i)));
@@ -188,17 +180,22 @@ void emitAngle(CodeBuilder &builder, ValueRange arguments, Value number) {
 
 /// One pair of elements: (x_h, x_h+n) turned by the angle of its position, for the n pairs that turn. Behind these,
 /// number h takes two elements as they are: (x_h+n, x_h+half).
-void emitPair(CodeBuilder &builder, ValueRange arguments, Value pair, Value half, const LibraryElements &elements) {
+void emitPair(CodeBuilder &builder, const Arguments &arguments, Value pair, Value half,
+              const LibraryElements &elements) {
   Location loc = builder.loc;
   Split split{builder};
   Value number = split.narrow(pair);
-  Value h = split.rest(number, half), inner = split.rest(number, arguments[Inner]);
-  Value s = split.rest(number, arguments[Length]), outer = split.widen(number);
-  auto indexIn = [&](unsigned stride) {
-    Value at = builder.add(builder.mul(outer, arguments[stride]), builder.mul(s, arguments[stride + 1]));
-    return builder.add(at, builder.mul(inner, arguments[stride + 2]));
+  Value h = split.rest(number, half), inner = split.rest(number, arguments[&Scalars::inner]);
+  Value s = split.rest(number, arguments[&Scalars::S]), outer = split.widen(number);
+  auto indexIn = [&](abi::library::RowStrides Scalars::*strides) {
+    auto stride = [&](int64_t abi::library::RowStrides::*field) {
+      return arguments.at(abi::library::indexOf(strides) + abi::library::indexOf(field));
+    };
+    using Strides = abi::library::RowStrides;
+    Value at = builder.add(builder.mul(outer, stride(&Strides::outer)), builder.mul(s, stride(&Strides::s)));
+    return builder.add(at, builder.mul(inner, stride(&Strides::inner)));
   };
-  Value pairsThatTurn = arguments[Pairs];
+  Value pairsThatTurn = arguments[&Scalars::pairs];
   Value turns = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, h, pairsThatTurn);
   auto choose = [&](Value ifTurned, Value ifNot) -> Value {
     return arith::SelectOp::create(builder, loc, turns, ifTurned, ifNot);
@@ -210,7 +207,7 @@ void emitPair(CodeBuilder &builder, ValueRange arguments, Value pair, Value half
     return builder.load(builder.getF32Type(), builder.element(builder.getF32Type(), arguments[Table], at), 4);
   };
   Value sin = entry(angle), cos = entry(builder.add(angle, builder.integer(1)));
-  Value from = indexIn(FirstStride), to = indexIn(FirstStride + 3);
+  Value from = indexIn(&Scalars::x), to = indexIn(&Scalars::out);
   Value first = elements.load(builder, arguments[X], builder.add(from, one));
   Value second = elements.load(builder, arguments[X], builder.add(from, other));
   auto turned = [&](Value a, Value b, Value sin) -> Value {
@@ -221,22 +218,22 @@ void emitPair(CodeBuilder &builder, ValueRange arguments, Value pair, Value half
   elements.store(builder, choose(turned(second, first, sin), second), arguments[Out], builder.add(to, other));
 }
 
-Value halfOf(CodeBuilder &builder, ValueRange arguments) {
-  return arith::DivUIOp::create(builder, builder.loc, arguments[Size], builder.integer(2));
+Value halfOf(CodeBuilder &builder, const Arguments &arguments) {
+  return arith::DivUIOp::create(builder, builder.loc, arguments[&Scalars::E], builder.integer(2));
 }
 
 } // namespace
 
 std::optional<LibraryKernel> gpuRotaryOf(const dt::LibraryCall &call, StringRef prefix, std::string &why) {
-  auto scalar = [&](Argument which) { return call.scalars[which - Outer].integer; };
-  int64_t angles = scalar(Length) * scalar(Pairs);
-  int64_t pairs = scalar(Outer) * scalar(Length) * scalar(Inner) * scalar(Size) / 2;
+  auto scalars = dt::knownScalars<Scalars>(call);
+  int64_t angles = scalars.S * scalars.pairs;
+  int64_t pairs = scalars.outer * scalars.S * scalars.inner * scalars.E / 2;
   if (pairs > std::numeric_limits<int32_t>::max()) {
     why = "for " + std::to_string(pairs) + " pairs, only for less than 2^31";
     return std::nullopt;
   }
-  std::string symbol = (prefix + "rotary$" + Twine(scalar(Outer)) + "x" + Twine(scalar(Length)) + "x" +
-                        Twine(scalar(Inner)) + "x" + Twine(scalar(Size)))
+  std::string symbol = (prefix + "rotary$" + Twine(scalars.outer) + "x" + Twine(scalars.S) + "x" +
+                        Twine(scalars.inner) + "x" + Twine(scalars.E))
                            .str();
   return LibraryKernel{symbol,
                        {{anglesName.str(), libraryBlocks(angles), libraryThreads},
@@ -245,16 +242,17 @@ std::optional<LibraryKernel> gpuRotaryOf(const dt::LibraryCall &call, StringRef 
 }
 
 void addGpuRotary(gpu::GPUModuleOp module) {
-  gpu::GPUFuncOp table = addLibraryFunction(module, anglesName, buffers, scalars);
+  gpu::GPUFuncOp table = addLibraryFunction(module, anglesName, Buffers, Arguments::count);
+  Arguments ofTable(table, Buffers);
   CodeBuilder code = codeOf(table);
-  forEachInTurn(code, table, code.mul(table.getArgument(Length), table.getArgument(Pairs)),
-                [&](CodeBuilder &inner, Value number) { emitAngle(inner, table.getArguments(), number); });
-  gpu::GPUFuncOp turn = addLibraryFunction(module, pairsName, buffers, scalars);
-  ValueRange arguments = turn.getArguments();
+  forEachInTurn(code, table, code.mul(ofTable[&Scalars::S], ofTable[&Scalars::pairs]),
+                [&](CodeBuilder &inner, Value number) { emitAngle(inner, ofTable, number); });
+  gpu::GPUFuncOp turn = addLibraryFunction(module, pairsName, Buffers, Arguments::count);
+  Arguments arguments(turn, Buffers);
   CodeBuilder builder = codeOf(turn);
   Value width = halfOf(builder, arguments);
-  Value pairs = builder.mul(builder.mul(arguments[Grid], arguments[Inner]), width);
-  LibraryElements elements(builder, arguments[ElementType]);
+  Value pairs = builder.mul(builder.mul(arguments.grid(), arguments[&Scalars::inner]), width);
+  LibraryElements elements(builder, arguments[&Scalars::element]);
   forEachInTurn(builder, turn, pairs,
                 [&](CodeBuilder &inner, Value number) { emitPair(inner, arguments, number, width, elements); });
 }

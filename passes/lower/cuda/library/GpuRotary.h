@@ -1,4 +1,4 @@
-// The rotary embedding on GPUs: dtc_rotary of runtime/kernels/cpu/kernels.h as two functions of the program's code. The
+// The rotary embedding on GPUs: dtc_rotary of runtime/abi/library/rotary.h as two functions of the program's code. The
 // first makes a table of the positions' sines and cosines, which all heads and samples share; the second turns a pair
 // of elements at a time. Angles are computed in f64, as on processors: f32 angles of large positions lose digits.
 #pragma once

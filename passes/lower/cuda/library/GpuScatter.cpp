@@ -1,7 +1,9 @@
 #include "passes/lower/cuda/library/GpuScatter.h"
+#include "dialect/IR/LibraryScalars.h"
 #include "passes/lower/cuda/kernels/GpuShape.h"
 #include "passes/lower/cuda/library/GpuLibraryCode.h"
 #include "runtime/abi/element_type.h"
+#include "runtime/abi/library/scatter_add.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -18,9 +20,11 @@ namespace {
 constexpr llvm::StringLiteral lowerName = "dtc_cuda_scatter_sort_lower", upperName = "dtc_cuda_scatter_sort_upper",
                               sumsName = "dtc_cuda_scatter_sums";
 
-/// Buffers, scratch, and the scalars of dtc_scatter_add.
-enum Argument : unsigned { Updates, Indices, Out, Scratch, Rows, Columns, Offset, Count, Grid, Threads };
-constexpr unsigned buffers = Rows, scalars = Grid - Rows;
+using Scalars = abi::library::ScatterAddScalars;
+using Arguments = LibraryArguments<Scalars>;
+
+/// Of the table, and scratch.
+enum Buffer : unsigned { Updates, Indices, Out, Scratch, Buffers };
 
 /// What scratch holds for each index, i32 each: rows and numbers of updates, sorted by lower digits, then by all. The
 /// rows of others are the row behind the last.
@@ -36,12 +40,12 @@ constexpr int64_t updatesAtOnce[] = {16, 4, 1};
 /// Short forms for what the functions do.
 class ScatterCode : public CodeBuilder {
 public:
-  ScatterCode(const CodeBuilder &builder, ValueRange arguments) : CodeBuilder(builder), arguments(arguments) {}
+  ScatterCode(const CodeBuilder &builder, const Arguments &arguments) : CodeBuilder(builder), arguments(arguments) {}
 
   Value word(int64_t value) { return constant(getI32IntegerAttr(int32_t(value))); }
   Value at(Value base, Value index, Type type) { return load(type, element(type, base, index), 4); }
   Value place(Part part, Value index) {
-    return element(getI32Type(), arguments[Scratch], add(mul(arguments[Count], integer(part)), index));
+    return element(getI32Type(), arguments[Scratch], add(mul(arguments[&Scalars::count], integer(part)), index));
   }
   Value read(Part part, Value index) { return load(getI32Type(), place(part, index), 4); }
   void write(Value value, Part part, Value index) { store(value, place(part, index), 4); }
@@ -95,7 +99,7 @@ public:
     return word;
   }
 
-  const ValueRange arguments;
+  const Arguments arguments;
 };
 
 /// One of the sorting functions.
@@ -123,7 +127,8 @@ private:
 
 /// Beyond the end as the first, which exists.
 Sort::Key Sort::keyAt(ScatterCode &code, Value number) {
-  Value exists = code.isLess(number, code.arguments[Count]), safe = code.choose(exists, number, code.integer(0));
+  Value exists = code.isLess(number, code.arguments[&Scalars::count]);
+  Value safe = code.choose(exists, number, code.integer(0));
   if (isUpper) {
     Value row = code.read(LowerRows, safe);
     return {safe, row, code.right(row, shift), exists};
@@ -131,7 +136,8 @@ Sort::Key Sort::keyAt(ScatterCode &code, Value number) {
   Value index = code.at(code.arguments[Indices], safe, code.getI32Type());
   Value wide = arith::ExtSIOp::create(code, code.loc, code.getI64Type(), index);
   // Unsigned, a row before the first is beyond the last.
-  Value row = code.narrow(code.least(code.subtract(wide, code.arguments[Offset]), code.arguments[Rows]));
+  Value own = code.subtract(wide, code.arguments[&Scalars::first]);
+  Value row = code.narrow(code.least(own, code.arguments[&Scalars::rows]));
   Value mask = code.subtract(code.left(code.word(1), shift), code.word(1));
   return {safe, row, code.both(row, mask), exists};
 }
@@ -215,7 +221,7 @@ void Sort::emitOrder(ScatterCode &code, Value digit, Value begin) {
 int64_t lowerBits(int64_t rows) { return (std::bit_width(uint64_t(rows)) + 1) / 2; }
 
 void Sort::emit() {
-  ScatterCode code(codeOf(function), function.getArguments());
+  ScatterCode code(codeOf(function), Arguments(function, Buffers));
   auto space = gpu::AddressSpaceAttr::get(code.getContext(), gpu::AddressSpace::Workgroup);
   auto memory = MemRefType::get({2 * warps}, code.getI32Type(), MemRefLayoutAttrInterface(), space);
   counts = function.addWorkgroupAttribution(memory, code.loc);
@@ -224,16 +230,16 @@ void Sort::emit() {
   lane = code.both(thread, code.integer(GpuShape::warp - 1));
   step = code.integer(keysOfWarp);
   // Each warp has what follows on what the one before has, so that it alone knows where its own go.
-  Value share = code.mul(code.roundedUp(code.arguments[Count], code.integer(keysOfWarp * warps)), step);
+  Value share = code.mul(code.roundedUp(code.arguments[&Scalars::count], code.integer(keysOfWarp * warps)), step);
   Value begin = code.mul(warp, share);
   first = code.add(begin, lane);
   // All threads of a warp go as far.
   end = code.add(lane, code.add(begin, share));
-  Value rows = code.narrow(code.arguments[Rows]);
+  Value rows = code.narrow(code.arguments[&Scalars::rows]);
   Value zeros = LLVM::CountLeadingZerosOp::create(code, code.loc, code.getI32Type(), rows, /*is_zero_poison=*/false);
   shift = code.right(code.subtract(code.word(33), zeros), code.word(1)); // lowerBits
   Value digits = isUpper ? code.add(code.right(rows, shift), code.word(1)) : code.left(code.word(1), shift);
-  Value allBlocks = code.quotient(code.arguments[Threads], code.integer(libraryThreads));
+  Value allBlocks = code.quotient(code.arguments.threads(), code.integer(libraryThreads));
   code.loop(block, code.widen(digits), allBlocks, {}, [&](ScatterCode &inner, Value number, ValueRange) {
     Value digit = inner.narrow(number);
     emitOrder(inner, digit, emitCounts(inner, digit));
@@ -257,7 +263,8 @@ Value emitUpdates(ScatterCode &code, Sums &sums, Value from, int64_t many) {
       code, code.loc, types, initial,
       [&](OpBuilder &builder, Location loc, ValueRange state) {
         ScatterCode inner(CodeBuilder(builder, loc), code.arguments);
-        Value last = inner.add(state[0], inner.integer(many - 1)), exists = inner.isLess(last, inner.arguments[Count]);
+        Value last = inner.add(state[0], inner.integer(many - 1));
+        Value exists = inner.isLess(last, inner.arguments[&Scalars::count]);
         Value row = inner.read(SortedRows, inner.choose(exists, last, state[0]));
         scf::ConditionOp::create(inner, loc, inner.both(exists, inner.isEqual(row, sums.row)), state);
       },
@@ -266,7 +273,7 @@ Value emitUpdates(ScatterCode &code, Sums &sums, Value from, int64_t many) {
         SmallVector<Value> updates, after(state);
         for (int64_t i = 0; i < many; ++i) {
           Value number = inner.widen(inner.read(SortedNumbers, inner.add(state[0], inner.integer(i))));
-          Value begin = inner.mul(number, inner.arguments[Columns]);
+          Value begin = inner.mul(number, inner.arguments[&Scalars::width]);
           for (Value column : sums.columns)
             updates.push_back(inner.at(inner.arguments[Updates], inner.add(begin, column), inner.getF32Type()));
         }
@@ -289,15 +296,15 @@ void emitRow(ScatterCode &code, Value position, Value column) {
   Value before = code.read(SortedRows, code.choose(isVeryFirst, position, code.subtract(position, one)));
   Value isOther = code.compare(arith::CmpIPredicate::ne, row, before);
   Value isFirst = arith::OrIOp::create(code, code.loc, isVeryFirst, isOther);
-  Value isHere = code.isLess(row, code.narrow(code.arguments[Rows]));
-  Value isOwn = code.both(code.both(isFirst, isHere), code.isLess(column, code.arguments[Columns]));
+  Value isHere = code.isLess(row, code.narrow(code.arguments[&Scalars::rows]));
+  Value isOwn = code.both(code.both(isFirst, isHere), code.isLess(column, code.arguments[&Scalars::width]));
   code.when(isOwn, [&](ScatterCode &inner) {
     Sums sums{{}, {}, row};
     SmallVector<Value> places, exist;
-    Value begin = inner.mul(inner.widen(row), inner.arguments[Columns]);
+    Value begin = inner.mul(inner.widen(row), inner.arguments[&Scalars::width]);
     for (int64_t i = 0; i < columnsOfThread; ++i) {
       Value own = inner.add(column, inner.integer(i * libraryThreads));
-      exist.push_back(inner.isLess(own, inner.arguments[Columns]));
+      exist.push_back(inner.isLess(own, inner.arguments[&Scalars::width]));
       sums.columns.push_back(inner.choose(exist[i], own, column));
       places.push_back(inner.element(inner.getF32Type(), inner.arguments[Out], inner.add(begin, sums.columns[i])));
       sums.values.push_back(inner.load(inner.getF32Type(), places[i], 4));
@@ -312,11 +319,11 @@ void emitRow(ScatterCode &code, Value position, Value column) {
 
 void emitSums(gpu::GPUFuncOp function) {
   CodeBuilder builder = codeOf(function);
-  ValueRange arguments = function.getArguments();
+  Arguments arguments(function, Buffers);
   ScatterCode code(builder, arguments);
-  Value width = code.roundedUp(arguments[Columns], code.integer(columnsOfBlock)),
+  Value width = code.roundedUp(arguments[&Scalars::width], code.integer(columnsOfBlock)),
         threads = code.integer(libraryThreads);
-  Value all = code.mul(code.mul(arguments[Count], width), threads);
+  Value all = code.mul(code.mul(arguments[&Scalars::count], width), threads);
   forEachInTurn(builder, function, all, [&](CodeBuilder &builder, Value number) {
     ScatterCode inner(builder, arguments);
     Value block = inner.quotient(number, threads), thread = inner.number<gpu::ThreadIdOp>();
@@ -328,8 +335,8 @@ void emitSums(gpu::GPUFuncOp function) {
 } // namespace
 
 LibraryKernel gpuScatterOf(const dt::LibraryCall &call, StringRef prefix) {
-  auto scalar = [&](Argument which) { return call.scalars[which - Rows].integer; };
-  int64_t rows = scalar(Rows), columns = scalar(Columns), count = scalar(Count), bits = lowerBits(rows);
+  auto scalars = dt::knownScalars<Scalars>(call);
+  int64_t rows = scalars.rows, columns = scalars.width, count = scalars.count, bits = lowerBits(rows);
   int64_t width = llvm::divideCeil(columns, columnsOfBlock); // in blocks
   std::string symbol = (prefix + "scatter_add$" + Twine(count) + "x" + Twine(columns) + "_" + Twine(rows)).str();
   return {symbol,
@@ -340,9 +347,9 @@ LibraryKernel gpuScatterOf(const dt::LibraryCall &call, StringRef prefix) {
 }
 
 void addGpuScatter(gpu::GPUModuleOp module) {
-  Sort(addLibraryFunction(module, lowerName, buffers, scalars), /*isUpper=*/false).emit();
-  Sort(addLibraryFunction(module, upperName, buffers, scalars), /*isUpper=*/true).emit();
-  emitSums(addLibraryFunction(module, sumsName, buffers, scalars));
+  Sort(addLibraryFunction(module, lowerName, Buffers, Arguments::count), /*isUpper=*/false).emit();
+  Sort(addLibraryFunction(module, upperName, Buffers, Arguments::count), /*isUpper=*/true).emit();
+  emitSums(addLibraryFunction(module, sumsName, Buffers, Arguments::count));
 }
 
 } // namespace dtc

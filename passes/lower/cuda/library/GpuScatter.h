@@ -1,5 +1,5 @@
-// Sums into rows of a table, as the gradient of an embedding is: dtc_scatter_add of runtime/kernels/cpu/kernels.h as three
-// functions of the program's code.
+// Sums into rows of a table, as the gradient of an embedding is: dtc_scatter_add of
+// runtime/abi/library/scatter_add.h as three functions of the program's code.
 //
 // The first two sort what the updates belong to by its row, stably: by the lower half of the row's digits, then by the
 // upper. A block has one value of the digits; it counts in all indices what goes before it, then writes its own in

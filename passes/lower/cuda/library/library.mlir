@@ -1,5 +1,5 @@
 // Library kernels for GPUs that only move elements, in the dialects of generated ones. What each does, its buffers and
-// scalars are told in runtime/kernels/cpu/kernels.h. Behind the scalars stand two more: the launch's grid, and how many
+// scalars are told in runtime/abi/library. Behind the scalars stand two more: the launch's grid, and how many
 // threads it has altogether, in blocks of 256. Threads take elements in turn, so results do not depend on their number.
 
 gpu.module @library {
