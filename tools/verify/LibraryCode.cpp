@@ -43,7 +43,7 @@ std::vector<CalledBuffer> LibraryCode::layOut(const CodeTrial &trial) const {
   std::vector<CalledBuffer> buffers;
   std::vector<BufferPart> parts = form.parts(call);
   if (parts.size() != types.size())
-    throw ProgramFault(std::string(form.symbol) + ": " + std::to_string(types.size()) + " buffers, it takes " +
+    throw ProgramFault(form.symbol() + ": " + std::to_string(types.size()) + " buffers, it takes " +
                        std::to_string(parts.size()));
   for (size_t i = 0; i < parts.size(); ++i) {
     CalledBuffer buffer{"buffer " + std::to_string(i), abi::elementType(types[i]), 0, int64_t(trial.draw % 3)};

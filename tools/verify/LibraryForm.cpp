@@ -1,10 +1,22 @@
 #include "tools/verify/LibraryForm.h"
 
+#include "runtime/abi/library/all.h"
+
 #include <algorithm>
+#include <cstring>
 
 namespace dtc::verify {
 
-using Scalars = std::vector<int64_t>;
+using namespace abi::library;
+
+template <class Scalars> static Scalars scalarsOf(const LibraryCall &call) {
+  return load<Scalars>(call.scalars.data());
+}
+
+/// Puts changed scalars back.
+template <class Scalars> static void store(const Scalars &scalars, LibraryCall &call) {
+  std::memcpy(call.scalars.data(), &scalars, sizeof scalars);
+}
 
 std::vector<int64_t> BufferPart::elements() const {
   std::vector<int64_t> all = {offset};
@@ -24,9 +36,15 @@ std::vector<int64_t> BufferPart::elements() const {
 /// A dense run of elements.
 static BufferPart dense(int64_t count) { return {0, {count}, {1}}; }
 
-static BufferPart written(BufferPart part, bool isRead = false) {
-  part.isWritten = true, part.isRead = isRead;
-  return part;
+std::vector<BufferPart> LibraryForm::parts(const LibraryCall &call) const {
+  std::vector<BufferPart> parts = places(call);
+  auto part = parts.begin();
+  for (const Operand &operand : table.operands)
+    if (operand.isIn(call.scalars.data())) {
+      part->isRead = operand.isRead(call.scalars.data()), part->isWritten = operand.isWritten();
+      ++part;
+    }
+  return parts;
 }
 
 /// At most about twice `most`, with what is left over when the size is divided by it.
@@ -43,18 +61,20 @@ static int64_t noInteger(const LibraryCall &, size_t, int64_t, uint32_t) { retur
 
 /// Tiles have up to 32 rows and 48 columns, blocks up to 1536 of the depth (runtime/kernels/cpu/gemm.cpp).
 static void cutGemm(LibraryCall &call) {
-  Scalars &s = call.scalars;
-  shorten(s[0], 2), shorten(s[1], 32), shorten(s[2], 48), shorten(s[3], 1536);
-  call.grid = s[0] * (s[13] ? s[2] : s[1]);
+  auto s = scalarsOf<GemmScalars>(call);
+  shorten(s.batch, 2), shorten(s.m, 32), shorten(s.n, 48), shorten(s.k, 1536);
+  store(s, call);
+  call.grid = s.grid();
 }
 
-static std::vector<BufferPart> gemmParts(const LibraryCall &call) {
-  const Scalars &s = call.scalars;
+static std::vector<BufferPart> gemmPlaces(const LibraryCall &call) {
+  auto s = scalarsOf<GemmScalars>(call);
   auto matrix = [&](int64_t rows, int64_t columns, bool isTransposed, int64_t leading, int64_t batchStride) {
-    return BufferPart{0, {s[0], rows, columns}, {batchStride, isTransposed ? 1 : leading, isTransposed ? leading : 1}};
+    return BufferPart{
+        0, {s.batch, rows, columns}, {batchStride, isTransposed ? 1 : leading, isTransposed ? leading : 1}};
   };
-  return {matrix(s[1], s[3], s[4] != 0, s[6], s[9]), matrix(s[3], s[2], s[5] != 0, s[7], s[10]),
-          written(matrix(s[1], s[2], false, s[8], s[11]), s[12] != 0)};
+  return {matrix(s.m, s.k, s.transposeA != 0, s.lda, s.strideA), matrix(s.k, s.n, s.transposeB != 0, s.ldb, s.strideB),
+          matrix(s.m, s.n, false, s.ldc, s.strideC)};
 }
 
 //===----------------------------------------------------------------------===//
@@ -62,47 +82,41 @@ static std::vector<BufferPart> gemmParts(const LibraryCall &call) {
 //===----------------------------------------------------------------------===//
 
 /// Tiles have 32 queries and 64 keys.
-static void cutAttention(LibraryCall &call, bool isBackward) {
-  Scalars &s = call.scalars;
-  for (int size : {0, 3, 4})
-    shorten(s[size], 1);
-  for (int size : {1, 2})
-    shorten(s[size], 64);
-  call.grid = s[0] * s[3] * (isBackward ? 1 : s[4]);
+template <class Scalars> static void cutAttention(LibraryCall &call) {
+  auto s = scalarsOf<Scalars>(call);
+  for (int64_t *size : {&s.B, &s.G, &s.R})
+    shorten(*size, 1);
+  for (int64_t *size : {&s.S, &s.T})
+    shorten(*size, 64);
+  store(s, call);
+  call.grid = s.grid();
 }
 
-static void cutAttentionForward(LibraryCall &call) { cutAttention(call, false); }
-static void cutAttentionBackward(LibraryCall &call) { cutAttention(call, true); }
-
-/// Rows of queries by the four strides at scalar `first`, or of keys by three.
-static BufferPart headRows(const Scalars &s, int first, bool isKeys) {
-  BufferPart part{0, {s[0], s[isKeys ? 2 : 1], s[3]}, {s[first], s[first + 1], s[first + 2]}};
-  if (!isKeys)
-    part.sizes.push_back(s[4]), part.strides.push_back(s[first + 3]);
-  part.sizes.push_back(s[5]), part.strides.push_back(1);
-  return part;
+static BufferPart headRows(const AttentionScalars &s, const QueryStrides &strides) {
+  return {0, {s.B, s.S, s.G, s.R, s.E}, {strides.b, strides.s, strides.g, strides.r, 1}};
+}
+static BufferPart headRows(const AttentionScalars &s, const KeyStrides &strides) {
+  return {0, {s.B, s.T, s.G, s.E}, {strides.b, strides.t, strides.g, 1}};
 }
 
-static std::vector<BufferPart> attentionForwardParts(const LibraryCall &call) {
-  const Scalars &s = call.scalars;
-  std::vector<BufferPart> parts = {headRows(s, 6, false), headRows(s, 10, true), headRows(s, 13, true),
-                                   dense(s[1]),           dense(s[2]),           dense(4)};
-  if (s[33])
-    parts.push_back(dense(s[0] * s[1]));
-  parts.push_back(written(headRows(s, 16, false)));
-  parts.push_back(written(dense(s[0] * s[3] * s[4] * s[1])));
+static std::vector<BufferPart> attentionForwardPlaces(const LibraryCall &call) {
+  auto s = scalarsOf<AttentionScalars>(call);
+  std::vector<BufferPart> parts = {headRows(s, s.q), headRows(s, s.k), headRows(s, s.v),
+                                   dense(s.S),       dense(s.T),       dense(4)};
+  if (s.starts)
+    parts.push_back(dense(s.B * s.S));
+  parts.push_back(headRows(s, s.out));
+  parts.push_back(dense(s.B * s.G * s.R * s.S));
   return parts;
 }
 
-static std::vector<BufferPart> attentionBackwardParts(const LibraryCall &call) {
-  const Scalars &s = call.scalars;
-  std::vector<BufferPart> parts = attentionForwardParts(call);
-  for (size_t read : {parts.size() - 2, parts.size() - 1})
-    parts[read].isRead = true, parts[read].isWritten = false;
-  parts.push_back(headRows(s, 34, false));
-  parts.push_back(written(headRows(s, 38, false)));
-  parts.push_back(written(headRows(s, 42, true)));
-  parts.push_back(written(headRows(s, 45, true)));
+static std::vector<BufferPart> attentionBackwardPlaces(const LibraryCall &call) {
+  auto s = scalarsOf<AttentionBackwardScalars>(call);
+  std::vector<BufferPart> parts = attentionForwardPlaces(call);
+  parts.push_back(headRows(s, s.dOut));
+  parts.push_back(headRows(s, s.dQ));
+  parts.push_back(headRows(s, s.dK));
+  parts.push_back(headRows(s, s.dV));
   return parts;
 }
 
@@ -110,14 +124,14 @@ static std::vector<BufferPart> attentionBackwardParts(const LibraryCall &call) {
 /// query's start is not above its position.
 static int64_t attentionInteger(const LibraryCall &call, size_t buffer, int64_t element, uint32_t random) {
   constexpr size_t ofKeys = 4, key = 5, starts = 6;
+  auto s = scalarsOf<AttentionScalars>(call);
   if (buffer == key)
     return random % 1000;
   if (buffer == starts) {
-    int64_t query = element % call.scalars[1];
+    int64_t query = element % s.S;
     return random % (query + query / 7 + 1);
   }
-  bool isByIndex = call.scalars[21] == 2;
-  return element + element / 7 + (buffer == ofKeys && !isByIndex ? 2 : 0);
+  return element + element / 7 + (buffer == ofKeys && s.causal != causalByIndex ? 2 : 0);
 }
 
 //===----------------------------------------------------------------------===//
@@ -125,97 +139,110 @@ static int64_t attentionInteger(const LibraryCall &call, size_t buffer, int64_t 
 //===----------------------------------------------------------------------===//
 
 static void cutRotary(LibraryCall &call) {
-  Scalars &s = call.scalars;
-  shorten(s[0], 2), shorten(s[1], 16), shorten(s[2], 4);
-  call.grid = s[0] * s[1];
+  auto s = scalarsOf<RotaryScalars>(call);
+  shorten(s.outer, 2), shorten(s.S, 16), shorten(s.inner, 4);
+  store(s, call);
+  call.grid = s.grid();
 }
 
-static std::vector<BufferPart> rotaryParts(const LibraryCall &call) {
-  const Scalars &s = call.scalars;
-  auto rows = [&](int first) {
-    return BufferPart{0, {s[0], s[1], s[2], s[3]}, {s[first], s[first + 1], s[first + 2], 1}};
+static std::vector<BufferPart> rotaryPlaces(const LibraryCall &call) {
+  auto s = scalarsOf<RotaryScalars>(call);
+  auto rows = [&](const RowStrides &strides) {
+    return BufferPart{0, {s.outer, s.S, s.inner, s.E}, {strides.outer, strides.s, strides.inner, 1}};
   };
-  return {rows(6), dense(s[1]), written(rows(9))};
+  return {rows(s.x), dense(s.S), rows(s.out)};
 }
 
 static int64_t rotaryInteger(const LibraryCall &, size_t, int64_t, uint32_t random) { return random % 100000; }
 
 static void cutGather(LibraryCall &call) {
-  shorten(call.scalars[0], 64);
+  auto s = scalarsOf<GatherScalars>(call);
+  shorten(s.rows, 64);
   shorten(call.grid, 32);
+  store(s, call);
 }
 
-static std::vector<BufferPart> gatherParts(const LibraryCall &call) {
-  const Scalars &s = call.scalars;
-  return {dense(s[0] * s[1]), dense(call.grid), written(dense(call.grid * s[1]))};
+static std::vector<BufferPart> gatherPlaces(const LibraryCall &call) {
+  auto s = scalarsOf<GatherScalars>(call);
+  return {dense(s.rows * s.width), dense(call.grid), dense(call.grid * s.width)};
 }
 
-static void cutScatterAdd(LibraryCall &call) { shorten(call.scalars[0], 64), shorten(call.scalars[3], 32); }
+static void cutScatterAdd(LibraryCall &call) {
+  auto s = scalarsOf<ScatterAddScalars>(call);
+  shorten(s.rows, 64), shorten(s.count, 32);
+  store(s, call);
+}
 
-static std::vector<BufferPart> scatterAddParts(const LibraryCall &call) {
-  const Scalars &s = call.scalars;
-  return {dense(s[3] * s[1]), dense(s[3]), written(dense(s[0] * s[1]), true)};
+static std::vector<BufferPart> scatterAddPlaces(const LibraryCall &call) {
+  auto s = scalarsOf<ScatterAddScalars>(call);
+  return {dense(s.count * s.width), dense(s.count), dense(s.rows * s.width)};
 }
 
 /// Rows, and some outside of the table.
-static int64_t rowInteger(const LibraryCall &call, size_t, int64_t, uint32_t random) {
-  return call.scalars[2] - 1 + int64_t(random) % (call.scalars[0] + 2);
+template <class Scalars> static int64_t rowInteger(const LibraryCall &call, size_t, int64_t, uint32_t random) {
+  auto s = scalarsOf<Scalars>(call);
+  return s.first - 1 + int64_t(random) % (s.rows + 2);
 }
 
 static void cutWriteRows(LibraryCall &call) {
-  Scalars &s = call.scalars;
-  shorten(s[0], 2), shorten(s[1], 16), shorten(s[2], 4), shorten(s[4], 64);
-  call.grid = s[0] * s[1];
+  auto s = scalarsOf<WriteRowsScalars>(call);
+  shorten(s.outer, 2), shorten(s.S, 16), shorten(s.inner, 4), shorten(s.T, 64);
+  store(s, call);
+  call.grid = s.grid();
 }
 
-static std::vector<BufferPart> writeRowsParts(const LibraryCall &call) {
-  const Scalars &s = call.scalars;
-  return {BufferPart{0, {s[0], s[1], s[2], s[3]}, {s[5], s[6], s[7], 1}}, dense(s[1]),
-          written(dense(s[0] * s[4] * s[2] * s[3]), true)};
+static std::vector<BufferPart> writeRowsPlaces(const LibraryCall &call) {
+  auto s = scalarsOf<WriteRowsScalars>(call);
+  return {BufferPart{0, {s.outer, s.S, s.inner, s.E}, {s.strides.outer, s.strides.s, s.strides.inner, 1}}, dense(s.S),
+          dense(s.outer * s.T * s.inner * s.E)};
 }
 
 /// Positions rise, the first and the last ones perhaps outside.
 static int64_t positionInteger(const LibraryCall &call, size_t, int64_t element, uint32_t) {
-  return element + std::max<int64_t>(0, call.scalars[4] - call.scalars[1]) / 2 - 1;
+  auto s = scalarsOf<WriteRowsScalars>(call);
+  return element + std::max<int64_t>(0, s.T - s.S) / 2 - 1;
 }
 
 /// The last dimension stays, and that of which a source may have less: copies end as they do.
 static void cutCopy(LibraryCall &call) {
-  Scalars &s = call.scalars;
-  bool isLimited = s[20] != INT64_MAX;
+  auto s = scalarsOf<CopyScalars>(call);
+  bool isLimited = s.available != INT64_MAX;
   for (int dim = 0; dim < 5; ++dim)
-    if (!isLimited || dim != s[21])
-      shorten(s[dim], 8);
-  call.grid = s[0] * s[1];
+    if (!isLimited || dim != s.limitedDim)
+      shorten(s.sizes[dim], 8);
+  store(s, call);
+  call.grid = s.grid();
 }
 
-static std::vector<BufferPart> copyParts(const LibraryCall &call) {
-  const Scalars &s = call.scalars;
-  BufferPart in{s[18], {s.begin(), s.begin() + 6}, {s.begin() + 6, s.begin() + 12}};
-  BufferPart out{s[19], in.sizes, {s.begin() + 12, s.begin() + 18}};
-  if (s[20] != INT64_MAX)
-    in.sizes[s[21]] = std::clamp<int64_t>(s[20] - s[22], 0, in.sizes[s[21]]);
-  return {in, written(out)};
+static std::vector<BufferPart> copyPlaces(const LibraryCall &call) {
+  auto s = scalarsOf<CopyScalars>(call);
+  auto numbers = [](const auto &part) { return std::vector<int64_t>(std::begin(part), std::end(part)); };
+  BufferPart in{s.inOffset, numbers(s.sizes), numbers(s.inStrides)};
+  BufferPart out{s.outOffset, in.sizes, numbers(s.outStrides)};
+  if (s.available != INT64_MAX)
+    in.sizes[s.limitedDim] = std::clamp<int64_t>(s.available - s.begin, 0, in.sizes[s.limitedDim]);
+  return {in, out};
 }
 
 static void cutFill(LibraryCall &call) { shorten(call.grid, 4096); }
 
-static std::vector<BufferPart> fillParts(const LibraryCall &call) { return {written(dense(call.grid))}; }
+static std::vector<BufferPart> fillPlaces(const LibraryCall &call) { return {dense(call.grid)}; }
 
 const LibraryForm *findLibraryForm(std::string_view symbol) {
   static constexpr LibraryForm forms[] = {
-      {"dtc_gemm", cutGemm, gemmParts, noInteger},
-      {"dtc_attention_forward", cutAttentionForward, attentionForwardParts, attentionInteger},
-      {"dtc_attention_backward", cutAttentionBackward, attentionBackwardParts, attentionInteger},
-      {"dtc_rotary", cutRotary, rotaryParts, rotaryInteger},
-      {"dtc_gather", cutGather, gatherParts, rowInteger},
-      {"dtc_scatter_add", cutScatterAdd, scatterAddParts, rowInteger},
-      {"dtc_write_rows", cutWriteRows, writeRowsParts, positionInteger},
-      {"dtc_copy", cutCopy, copyParts, noInteger},
-      {"dtc_fill", cutFill, fillParts, noInteger},
+      {tableOf<GemmScalars>, cutGemm, gemmPlaces, noInteger},
+      {tableOf<AttentionScalars>, cutAttention<AttentionScalars>, attentionForwardPlaces, attentionInteger},
+      {tableOf<AttentionBackwardScalars>, cutAttention<AttentionBackwardScalars>, attentionBackwardPlaces,
+       attentionInteger},
+      {tableOf<RotaryScalars>, cutRotary, rotaryPlaces, rotaryInteger},
+      {tableOf<GatherScalars>, cutGather, gatherPlaces, rowInteger<GatherScalars>},
+      {tableOf<ScatterAddScalars>, cutScatterAdd, scatterAddPlaces, rowInteger<ScatterAddScalars>},
+      {tableOf<WriteRowsScalars>, cutWriteRows, writeRowsPlaces, positionInteger},
+      {tableOf<CopyScalars>, cutCopy, copyPlaces, noInteger},
+      {tableOf<FillScalars>, cutFill, fillPlaces, noInteger},
   };
   for (const LibraryForm &form : forms)
-    if (form.symbol == symbol)
+    if (form.symbol() == symbol)
       return &form;
   return nullptr;
 }

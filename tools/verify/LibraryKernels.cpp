@@ -3,13 +3,11 @@
 #include "dialect/reference/AttentionRows.h"
 #include "dialect/reference/Gelu.h"
 #include "runtime/abi/element_type.h"
-#include "runtime/abi/epilogue.h"
+#include "runtime/abi/library/all.h"
 #include "runtime/abi/random.h"
-#include "runtime/abi/rotary.h"
 #include "tools/verify/Estimate.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <string>
 
@@ -17,133 +15,143 @@ using mlir::dt::AttentionRowsOf, mlir::dt::valueOf;
 
 namespace dtc::verify {
 
-static double real(int64_t bits) { return std::bit_cast<double>(bits); }
+using namespace abi::library;
+
+template <class Scalars> static std::string symbolOf() { return "dtc_" + std::string(tableOf<Scalars>.name); }
 
 /// What a launch says twice must agree.
-static void require(const char *kernel, const char *what, int64_t stated, int64_t needed) {
+static void require(const std::string &kernel, const char *what, int64_t stated, int64_t needed) {
   if (stated != needed)
-    throw ProgramFault(std::string(kernel) + ": " + what + " is " + std::to_string(stated) + ", its scalars need " +
+    throw ProgramFault(kernel + ": " + what + " is " + std::to_string(stated) + ", its scalars need " +
                        std::to_string(needed));
 }
 
-/// Throws unless the launch has exactly the scalars that the kernel reads, and runs all of its grid or `canBePart`.
-template <class Launch>
-static void requireScalars(const char *kernel, const Launch &launch, size_t count, bool canBePart = false) {
+/// The launch's scalars. Throws unless it has exactly those that the kernel reads, and runs all of its grid or
+/// `canBePart`.
+template <class Scalars, class Launch> static Scalars scalarsOf(const Launch &launch, bool canBePart = false) {
   if (launch.part && !canBePart)
-    throw ProgramFault(std::string(kernel) + ": a part of its grid is run, of which its reference does not know what "
-                                             "it writes");
-  if (launch.scalars.size() != count)
-    throw ProgramFault(std::string(kernel) + ": " + std::to_string(launch.scalars.size()) + " scalars, it reads " +
-                       std::to_string(count));
-}
-
-/// Throws unless the buffers, which the launch gives types, hold what the kernel reads and writes there.
-template <class Launch>
-static void requireTypes(const char *kernel, const Launch &launch, const std::vector<abi::DataType> &types) {
-  if (launch.buffers.size() != types.size())
-    throw ProgramFault(std::string(kernel) + ": " + std::to_string(launch.buffers.size()) + " buffers, it takes " +
-                       std::to_string(types.size()));
-  auto buffer = launch.buffers.begin();
-  for (abi::DataType type : types)
-    if (abi::DataType stated = buffer++->type; stated != type)
-      throw ProgramFault(std::string(kernel) + ": a buffer is said to hold " + abi::nameOf(stated) + ", the kernel's " +
-                         abi::nameOf(type));
+    throw ProgramFault(symbolOf<Scalars>() +
+                       ": a part of its grid is run, of which its reference does not know what it writes");
+  if (launch.scalars.size() != countOf<Scalars>)
+    throw ProgramFault(symbolOf<Scalars>() + ": " + std::to_string(launch.scalars.size()) + " scalars, it reads " +
+                       std::to_string(countOf<Scalars>));
+  return load<Scalars>(launch.scalars.data());
 }
 
 /// The type of which a scalar says that some buffers hold it.
-template <class Launch> static abi::DataType statedElement(const char *kernel, const Launch &launch, size_t scalar) {
-  const abi::ElementType *type = abi::findElementType(static_cast<int>(launch.scalars[scalar]));
-  if (!type || !type->isFloating() || type->type != launch.scalars[scalar])
-    throw ProgramFault(std::string(kernel) + ": computes with elements of type " +
-                       std::to_string(launch.scalars[scalar]) + "; they are f32, bf16 or f16");
+static abi::DataType statedElement(const std::string &kernel, int64_t stated) {
+  const abi::ElementType *type = abi::findElementType(static_cast<int>(stated));
+  if (!type || !type->isFloating() || type->type != stated)
+    throw ProgramFault(kernel + ": computes with elements of type " + std::to_string(stated) +
+                       "; they are f32, bf16 or f16");
   return type->type;
 }
 
-/// Of kernels that move elements: the width of these, which their buffers tell too.
-template <class Number> static void requireWidth(const char *kernel, const BufferOf<Number> &buffer, int64_t stated) {
-  require(kernel, "the width of an element", stated, abi::elementType(buffer.type).bytes);
-}
-
-static void requireFlag(const char *kernel, int64_t value) {
-  if (value != 0 && value != 1)
-    throw ProgramFault(std::string(kernel) + ": a flag is " + std::to_string(value) + "; write 0 or 1");
-}
-
-/// The scalars of dtc_gemm, checked.
-struct GemmScalars {
-  abi::DataType operands, result;
-  int64_t batch, m, n, k, leading, batchStride;
-  bool accumulate;
-
-  template <class Launch>
-  GemmScalars(const char *kernel, const Launch &launch)
-      : operands(statedElement(kernel, launch, 14)), result(statedElement(kernel, launch, 15)) {
-    if (result != operands && result != abi::F32)
-      throw ProgramFault(std::string(kernel) + ": gives " + abi::nameOf(result) + " from " + abi::nameOf(operands) +
-                         "; it gives the same, or f32");
-    const std::vector<int64_t> &s = launch.scalars;
-    for (int flag : {4, 5, 12, 13})
-      requireFlag(kernel, s[flag]);
-    require(kernel, "the grid", launch.grid, s[0] * (s[13] ? s[2] : s[1]));
-    batch = s[0], m = s[1], n = s[2], k = s[3], leading = s[8], batchStride = s[11], accumulate = s[12] != 0;
+static abi::DataType typeOf(const std::string &kernel, const Operand &operand, const std::vector<int64_t> &scalars,
+                            abi::DataType moved) {
+  switch (operand.element.kind) {
+  case ElementRule::Told:
+    return statedElement(kernel, scalars[operand.element.scalar]);
+  case ElementRule::Moved:
+    return moved;
+  case ElementRule::F32:
+    return abi::F32;
+  case ElementRule::I32:
+    return abi::I32;
   }
+  return moved;
+}
 
-  /// Where the result's row number i begins: rows of all matrices of a batch are counted through.
-  int64_t rowOfResult(int64_t i) const { return i / m * batchStride + i % m * leading; }
-};
+/// Throws unless the buffers, which the launch gives types, are those of the kernel's table. What moves elements also
+/// states their width.
+template <class Scalars, class Launch> static void requireTypes(const Launch &launch) {
+  std::string kernel = symbolOf<Scalars>();
+  std::vector<const Operand *> operands;
+  for (const Operand &operand : tableOf<Scalars>.operands)
+    if (operand.isIn(launch.scalars.data()))
+      operands.push_back(&operand);
+  if (launch.buffers.size() != operands.size())
+    throw ProgramFault(kernel + ": " + std::to_string(launch.buffers.size()) + " buffers, it takes " +
+                       std::to_string(operands.size()));
+  for (size_t i = 0; i < operands.size(); ++i) {
+    abi::DataType type = typeOf(kernel, *operands[i], launch.scalars, launch.buffers[0].type);
+    if (abi::DataType stated = launch.buffers[i].type; stated != type)
+      throw ProgramFault(kernel + ": a buffer is said to hold " + abi::nameOf(stated) + ", the kernel's " +
+                         abi::nameOf(type));
+  }
+  if (operands[0]->element.kind == ElementRule::Moved)
+    require(kernel, "the width of an element", launch.scalars[operands[0]->element.scalar],
+            abi::elementType(launch.buffers[0].type).bytes);
+}
+
+static void requireFlag(const std::string &kernel, int64_t value) {
+  if (value != 0 && value != 1)
+    throw ProgramFault(kernel + ": a flag is " + std::to_string(value) + "; write 0 or 1");
+}
+
+static void requireGemm(const std::string &kernel, const GemmScalars &scalars, int64_t grid) {
+  abi::DataType operands = statedElement(kernel, scalars.operands), result = statedElement(kernel, scalars.result);
+  if (result != operands && result != abi::F32)
+    throw ProgramFault(kernel + ": gives " + abi::nameOf(result) + " from " + abi::nameOf(operands) +
+                       "; it gives the same, or f32");
+  for (int64_t flag : {scalars.transposeA, scalars.transposeB, scalars.accumulate, scalars.splitColumns})
+    requireFlag(kernel, flag);
+  require(kernel, "the grid", grid, scalars.grid());
+}
+
+/// Where the result's row number i begins: rows of all matrices of a batch are counted through.
+static int64_t rowOfResult(const GemmScalars &s, int64_t i) { return i / s.m * s.strideC + i % s.m * s.ldc; }
 
 /// Row number i of A B.
 template <class Number>
-static void multiplyRow(const LibraryLaunchOf<Number> &launch, const GemmScalars &scalars, int64_t i,
+static void multiplyRow(const LibraryLaunchOf<Number> &launch, const GemmScalars &s, int64_t i,
                         std::vector<Number> &row) {
-  const std::vector<int64_t> &s = launch.scalars;
   const BufferOf<Number> &a = launch.buffers[0], &b = launch.buffers[1];
-  int64_t aRow = s[4] ? 1 : s[6], aColumn = s[4] ? s[6] : 1, bRow = s[5] ? 1 : s[7], bColumn = s[5] ? s[7] : 1;
-  int64_t aAt = i / scalars.m * s[9] + i % scalars.m * aRow, bAt = i / scalars.m * s[10];
-  row.assign(scalars.n, Number(0));
-  for (int64_t l = 0; l < scalars.k; ++l) {
+  int64_t aRow = s.transposeA ? 1 : s.lda, aColumn = s.transposeA ? s.lda : 1;
+  int64_t bRow = s.transposeB ? 1 : s.ldb, bColumn = s.transposeB ? s.ldb : 1;
+  int64_t aAt = i / s.m * s.strideA + i % s.m * aRow, bAt = i / s.m * s.strideB;
+  row.assign(s.n, Number(0));
+  for (int64_t l = 0; l < s.k; ++l) {
     Number factor = a.at(aAt + l * aColumn);
-    b.require(bAt + l * bRow + (scalars.n - 1) * bColumn + 1);
-    for (int64_t j = 0; j < scalars.n; ++j)
+    b.require(bAt + l * bRow + (s.n - 1) * bColumn + 1);
+    for (int64_t j = 0; j < s.n; ++j)
       row[j] += factor * b.data[bAt + l * bRow + j * bColumn];
   }
 }
 
 template <class Number> static void gemm(const LibraryLaunchOf<Number> &launch) {
-  bool countsRows = launch.scalars.size() == 16 && !launch.scalars[13];
-  requireScalars("dtc_gemm", launch, 16, /*canBePart=*/countsRows);
-  GemmScalars scalars("dtc_gemm", launch);
-  requireTypes("dtc_gemm", launch, {scalars.operands, scalars.operands, scalars.result});
+  bool countsRows =
+      launch.scalars.size() == countOf<GemmScalars> && !launch.scalars[indexOf(&GemmScalars::splitColumns)];
+  auto scalars = scalarsOf<GemmScalars>(launch, /*canBePart=*/countsRows);
+  requireGemm(symbolOf<GemmScalars>(), scalars, launch.grid);
+  requireTypes<GemmScalars>(launch);
   const BufferOf<Number> &c = launch.buffers[2];
   std::vector<Number> row;
   for (int64_t i = 0; i < launch.part.value_or(scalars.batch * scalars.m); ++i) {
     multiplyRow(launch, scalars, i, row);
-    for (int64_t j = 0, at = scalars.rowOfResult(i); j < scalars.n; ++j)
+    for (int64_t j = 0, at = rowOfResult(scalars, i); j < scalars.n; ++j)
       c.at(at + j) = scalars.accumulate ? row[j] + c.at(at + j) : row[j];
   }
 }
 
 /// A product with an epilogue, as runtime/kernels/cuda/products.h says.
 static void product(const LibraryLaunch &launch) {
-  requireScalars("dtc_product", launch, 17);
-  GemmScalars scalars("dtc_product", launch);
-  const abi::EpilogueForm *form = abi::findEpilogue(launch.scalars[16]);
+  auto scalars = scalarsOf<ProductScalars>(launch);
+  requireGemm("dtc_product", scalars, launch.grid);
+  const abi::EpilogueForm *form = abi::findEpilogue(scalars.epilogue);
   if (!form)
-    throw ProgramFault("dtc_product: there is no epilogue " + std::to_string(launch.scalars[16]));
+    throw ProgramFault("dtc_product: there is no epilogue " + std::to_string(scalars.epilogue));
   require("dtc_product", "the batch", scalars.batch, 1);
   require("dtc_product", "the flag of accumulating", scalars.accumulate, 0);
   require("dtc_product", "the count of buffers", int64_t(launch.buffers.size()),
           int64_t(form->inputs() + form->outputs()));
-  for (size_t i = 0; i < launch.buffers.size(); ++i)
-    if (abi::DataType type = i < 2 ? scalars.operands : scalars.result; launch.buffers[i].type != type)
-      throw ProgramFault("dtc_product: a buffer is said to hold " + abi::nameOf(launch.buffers[i].type) +
-                         ", the kernel's " + abi::nameOf(type));
+  requireTypes<ProductScalars>(launch);
   const Buffer &other = launch.buffers[2], &result = launch.buffers[form->inputs()];
   std::vector<double> row;
   for (int64_t i = 0; i < scalars.m; ++i) {
     multiplyRow(launch, scalars, i, row);
     for (int64_t j = 0; j < scalars.n; ++j) {
-      int64_t at = scalars.rowOfResult(i) + j;
+      int64_t at = rowOfResult(scalars, i) + j;
       double sum = form->readsOperand ? row[j] : row[j] + other.at(form->hasBias ? j : at);
       if (form->storesSum)
         launch.buffers.back().at(at) = sum;
@@ -164,120 +172,117 @@ template <class Number> static bool isMaskedByIndex(const AttentionRowsOf<Number
   return rises;
 }
 
-/// The scalars that both directions of attention have in common.
-template <class Number> static AttentionRowsOf<Number> attentionRows(const LibraryLaunchOf<Number> &launch) {
-  const std::vector<int64_t> &s = launch.scalars;
-  if (s[21] < 0 || s[21] > 2)
-    throw ProgramFault("attention: the flag of causal is " + std::to_string(s[21]) + "; write 0, 1 or 2");
+/// What both directions of attention have in common.
+template <class Number>
+static AttentionRowsOf<Number> attentionRows(const LibraryLaunchOf<Number> &launch, const AttentionScalars &s) {
+  if (s.causal < 0 || s.causal > causalByIndex)
+    throw ProgramFault("attention: the flag of causal is " + std::to_string(s.causal) + "; write 0, 1 or 2");
   AttentionRowsOf<Number> rows;
-  rows.batch = s[0], rows.queries = s[1], rows.keys = s[2], rows.groups = s[3], rows.repeats = s[4], rows.width = s[5];
-  rows.scale = real(s[20]), rows.causal = s[21] != 0, rows.dropout = real(s[22]);
-  rows.window = s[31], rows.softcap = real(s[32]);
+  rows.batch = s.B, rows.queries = s.S, rows.keys = s.T, rows.groups = s.G, rows.repeats = s.R, rows.width = s.E;
+  rows.scale = s.scale, rows.causal = s.causal != 0, rows.dropout = s.dropout;
+  rows.window = s.window, rows.softcap = s.softcap;
   if (rows.window < 0 || !(rows.softcap >= 0))
     throw ProgramFault("attention: a window of " + std::to_string(rows.window) + " and a soft cap of " +
                        std::to_string(rows.softcap) + "; both are positive, or 0 for none");
-  rows.firstSample = s[24], rows.firstGroup = s[25], rows.firstRepeat = s[26];
-  rows.allGroups = s[27], rows.allRepeats = s[28], rows.length = s[29];
+  rows.firstSample = s.firstSample, rows.firstGroup = s.firstGroup, rows.firstRepeat = s.firstRepeat;
+  rows.allGroups = s.allGroups, rows.allRepeats = s.allRepeats, rows.length = s.length;
   launch.buffers[3].require(rows.queries);
   launch.buffers[4].require(rows.keys);
   launch.buffers[5].require(4);
   rows.qPositions = launch.buffers[3].data, rows.kPositions = launch.buffers[4].data;
-  if (s[21] == 2 && !isMaskedByIndex(rows))
+  if (s.causal == causalByIndex && !isMaskedByIndex(rows))
     throw ProgramFault(
         "attention: the flag of causal is 2, and positions of queries and keys do not rise as one; write "
         "1");
-  requireFlag("attention", s[33]);
-  if (s[33]) {
+  requireFlag("attention", s.starts);
+  if (s.starts) {
     launch.buffers[6].require(rows.batch * rows.queries);
     rows.starts = launch.buffers[6].data;
   }
   const Number *key = launch.buffers[5].data;
   auto word = [](const Number &value) { return static_cast<uint32_t>(static_cast<int64_t>(valueOf(value))); };
   rows.key2 = valueOf(key[2]);
-  rows.stream = rows.dropout > 0 ? random::stream(word(key[0]), word(key[1]), static_cast<uint32_t>(s[23])) : 0;
+  rows.stream = rows.dropout > 0 ? random::stream(word(key[0]), word(key[1]), static_cast<uint32_t>(s.site)) : 0;
   return rows;
 }
 
-/// A buffer of [batch, sequence, group, repeat] rows by the four strides at scalar `first`; keys have three.
+/// A buffer of so many rows for each of [batch, group, repeat].
 template <class View, class Number>
-static View attentionView(const LibraryLaunchOf<Number> &launch, const AttentionRowsOf<Number> &rows, int buffer,
-                          int first, bool isKey) {
-  const int64_t *s = launch.scalars.data() + first;
-  typename AttentionRowsOf<Number>::Strides strides = {s[0], s[1], s[2], isKey ? 0 : s[3]};
-  int64_t sequence = isKey ? rows.keys : rows.queries;
-  launch.buffers[buffer].require((rows.batch - 1) * strides[0] + (sequence - 1) * strides[1] +
-                                 (rows.groups - 1) * strides[2] + (rows.repeats - 1) * strides[3] + rows.width);
-  return {launch.buffers[buffer].data, strides};
+static View attentionView(const BufferOf<Number> &buffer, const AttentionRowsOf<Number> &rows, int64_t sequence,
+                          const typename AttentionRowsOf<Number>::Strides &strides) {
+  buffer.require((rows.batch - 1) * strides[0] + (sequence - 1) * strides[1] + (rows.groups - 1) * strides[2] +
+                 (rows.repeats - 1) * strides[3] + rows.width);
+  return {buffer.data, strides};
+}
+template <class View, class Number>
+static View attentionView(const BufferOf<Number> &buffer, const AttentionRowsOf<Number> &rows,
+                          const QueryStrides &strides) {
+  return attentionView<View>(buffer, rows, rows.queries, {strides.b, strides.s, strides.g, strides.r});
+}
+template <class View, class Number>
+static View attentionView(const BufferOf<Number> &buffer, const AttentionRowsOf<Number> &rows,
+                          const KeyStrides &strides) {
+  return attentionView<View>(buffer, rows, rows.keys, {strides.b, strides.t, strides.g, 0});
 }
 
-/// What both directions read, and, behind the starts that there may be, buffers of these types.
-template <class Launch>
-static void requireAttentionTypes(const char *kernel, const Launch &launch, std::initializer_list<abi::DataType> rest) {
-  abi::DataType type = statedElement(kernel, launch, 30);
-  std::vector<abi::DataType> types = {type, type, type, abi::I32, abi::I32, abi::I32};
-  if (launch.scalars[33])
-    types.push_back(abi::I32);
-  types.insert(types.end(), rest);
-  requireTypes(kernel, launch, types);
+/// The launch's scalars, which state the same as its buffers and grid.
+template <class Scalars, class Launch> static Scalars attentionScalars(const Launch &launch) {
+  auto scalars = scalarsOf<Scalars>(launch);
+  statedElement(symbolOf<Scalars>(), scalars.element);
+  requireTypes<Scalars>(launch);
+  return scalars;
 }
 
 template <class Number> static void attentionForward(const LibraryLaunchOf<Number> &launch) {
-  requireScalars("dtc_attention_forward", launch, 34);
-  abi::DataType type = statedElement("dtc_attention_forward", launch, 30);
-  requireAttentionTypes("dtc_attention_forward", launch, {type, abi::F32});
-  int rest = launch.scalars[33] ? 7 : 6;
+  auto s = attentionScalars<AttentionScalars>(launch);
+  int rest = s.starts ? 7 : 6;
   using Rows = AttentionRowsOf<Number>;
-  Rows rows = attentionRows(launch);
-  require("dtc_attention_forward", "the grid", launch.grid, rows.batch * rows.groups * rows.repeats);
-  auto input = [&](int buffer, int first, bool isKey) {
-    return attentionView<typename Rows::Input>(launch, rows, buffer, first, isKey);
+  Rows rows = attentionRows(launch, s);
+  require("dtc_attention_forward", "the grid", launch.grid, s.grid());
+  auto input = [&](int buffer, const auto &strides) {
+    return attentionView<typename Rows::Input>(launch.buffers[buffer], rows, strides);
   };
   const BufferOf<Number> &lse = launch.buffers[rest + 1];
   lse.require(rows.batch * rows.groups * rows.repeats * rows.queries);
-  rows.forward(input(0, 6, false), input(1, 10, true), input(2, 13, true),
-               attentionView<typename Rows::Output>(launch, rows, rest, 16, false), lse.data);
+  rows.forward(input(0, s.q), input(1, s.k), input(2, s.v),
+               attentionView<typename Rows::Output>(launch.buffers[rest], rows, s.out), lse.data);
 }
 
 template <class Number> static void attentionBackward(const LibraryLaunchOf<Number> &launch) {
-  requireScalars("dtc_attention_backward", launch, 48);
-  abi::DataType type = statedElement("dtc_attention_backward", launch, 30);
-  requireAttentionTypes("dtc_attention_backward", launch, {type, abi::F32, type, type, type, type});
-  int rest = launch.scalars[33] ? 7 : 6;
+  auto s = attentionScalars<AttentionBackwardScalars>(launch);
+  int rest = s.starts ? 7 : 6;
   using Rows = AttentionRowsOf<Number>;
-  Rows rows = attentionRows(launch);
-  require("dtc_attention_backward", "the grid", launch.grid, rows.batch * rows.groups);
-  auto input = [&](int buffer, int first, bool isKey) {
-    return attentionView<typename Rows::Input>(launch, rows, buffer, first, isKey);
+  Rows rows = attentionRows(launch, s);
+  require("dtc_attention_backward", "the grid", launch.grid, s.grid());
+  auto input = [&](int buffer, const auto &strides) {
+    return attentionView<typename Rows::Input>(launch.buffers[buffer], rows, strides);
   };
-  auto output = [&](int buffer, int first, bool isKey) {
-    return attentionView<typename Rows::Output>(launch, rows, buffer, first, isKey);
+  auto output = [&](int buffer, const auto &strides) {
+    return attentionView<typename Rows::Output>(launch.buffers[buffer], rows, strides);
   };
   const BufferOf<Number> &lse = launch.buffers[rest + 1];
   lse.require(rows.batch * rows.groups * rows.repeats * rows.queries);
-  rows.backward(input(0, 6, false), input(1, 10, true), input(2, 13, true), input(rest, 16, false), lse.data,
-                input(rest + 2, 34, false), output(rest + 3, 38, false), output(rest + 4, 42, true),
-                output(rest + 5, 45, true));
+  rows.backward(input(0, s.q), input(1, s.k), input(2, s.v), input(rest, s.out), lse.data, input(rest + 2, s.dOut),
+                output(rest + 3, s.dQ), output(rest + 4, s.dK), output(rest + 5, s.dV));
 }
 
 template <class Number> static void rotary(const LibraryLaunchOf<Number> &launch) {
-  requireScalars("dtc_rotary", launch, 19);
-  abi::DataType type = statedElement("dtc_rotary", launch, 12);
-  requireTypes("dtc_rotary", launch, {type, abi::I32, type});
-  const std::vector<int64_t> &s = launch.scalars;
-  require("dtc_rotary", "the grid", launch.grid, s[0] * s[1]);
+  auto s = scalarsOf<RotaryScalars>(launch);
+  requireTypes<RotaryScalars>(launch);
+  require("dtc_rotary", "the grid", launch.grid, s.grid());
   const BufferOf<Number> &x = launch.buffers[0], &positions = launch.buffers[1], &out = launch.buffers[2];
-  int64_t width = s[3], pairs = s[13];
+  int64_t width = s.E, pairs = s.pairs;
   if (pairs < 1 || pairs > width / 2)
     throw ProgramFault("dtc_rotary: turns " + std::to_string(pairs) + " pairs of " + std::to_string(width) +
                        " elements");
-  double theta = real(s[4]), sign = double(s[5]);
-  abi::RotaryScaling scaling = {real(s[14]), real(s[15]), real(s[16]), real(s[17]), real(s[18])};
-  for (int64_t row = 0; row < s[0] * s[1] * s[2]; ++row) {
-    int64_t inner = row % s[2], at = row / s[2] % s[1], outer = row / s[2] / s[1];
-    int64_t from = outer * s[6] + at * s[7] + inner * s[8], to = outer * s[9] + at * s[10] + inner * s[11];
+  double sign = double(s.sign);
+  for (int64_t row = 0; row < s.outer * s.S * s.inner; ++row) {
+    int64_t inner = row % s.inner, at = row / s.inner % s.S, outer = row / s.inner / s.S;
+    int64_t from = outer * s.x.outer + at * s.x.s + inner * s.x.inner;
+    int64_t to = outer * s.out.outer + at * s.out.s + inner * s.out.inner;
     for (int64_t i = 0; i < pairs; ++i) {
-      double angle = valueOf(positions.at(at)) * abi::rotaryFrequency(theta, pairs, scaling, i);
-      double cosine = scaling.amplitude * std::cos(angle), sine = scaling.amplitude * sign * std::sin(angle);
+      double angle = valueOf(positions.at(at)) * abi::rotaryFrequency(s.theta, pairs, s.scaling, i);
+      double cosine = s.scaling.amplitude * std::cos(angle), sine = s.scaling.amplitude * sign * std::sin(angle);
       Number first = x.at(from + i), second = x.at(from + i + pairs); // x and out may be one buffer
       out.at(to + i) = first * cosine - second * sine;
       out.at(to + i + pairs) = second * cosine + first * sine;
@@ -288,94 +293,87 @@ template <class Number> static void rotary(const LibraryLaunchOf<Number> &launch
 }
 
 template <class Number> static void gather(const LibraryLaunchOf<Number> &launch) {
-  requireScalars("dtc_gather", launch, 4, /*canBePart=*/true);
-  requireTypes("dtc_gather", launch, {launch.buffers[0].type, abi::I32, launch.buffers[0].type});
-  requireWidth("dtc_gather", launch.buffers[0], launch.scalars[3]);
+  auto s = scalarsOf<GatherScalars>(launch, /*canBePart=*/true);
+  requireTypes<GatherScalars>(launch);
   const BufferOf<Number> &table = launch.buffers[0], &indices = launch.buffers[1], &out = launch.buffers[2];
-  int64_t rows = launch.scalars[0], width = launch.scalars[1], first = launch.scalars[2];
-  require("dtc_gather", "the table", table.size, rows * width);
-  require("dtc_gather", "the result", out.size, launch.grid * width);
+  require("dtc_gather", "the table", table.size, s.rows * s.width);
+  require("dtc_gather", "the result", out.size, launch.grid * s.width);
   for (int64_t i = 0; i < launch.part.value_or(launch.grid); ++i) {
-    double row = valueOf(indices.at(i)) - double(first);
-    bool inside = row >= 0 && row < double(rows);
-    for (int64_t j = 0; j < width; ++j) // an undefined index gives undefined elements
-      out.at(i * width + j) = inside ? table.at(int64_t(row) * width + j) : Number(std::isnan(row) ? row : 0);
+    double row = valueOf(indices.at(i)) - double(s.first);
+    bool inside = row >= 0 && row < double(s.rows);
+    for (int64_t j = 0; j < s.width; ++j) // an undefined index gives undefined elements
+      out.at(i * s.width + j) = inside ? table.at(int64_t(row) * s.width + j) : Number(std::isnan(row) ? row : 0);
   }
 }
 
 template <class Number> static void scatterAdd(const LibraryLaunchOf<Number> &launch) {
-  requireScalars("dtc_scatter_add", launch, 4);
-  requireTypes("dtc_scatter_add", launch, {abi::F32, abi::I32, abi::F32});
+  auto s = scalarsOf<ScatterAddScalars>(launch);
+  requireTypes<ScatterAddScalars>(launch);
   const BufferOf<Number> &updates = launch.buffers[0], &indices = launch.buffers[1], &out = launch.buffers[2];
-  int64_t rows = launch.scalars[0], width = launch.scalars[1], first = launch.scalars[2], count = launch.scalars[3];
-  require("dtc_scatter_add", "the grid", launch.grid, width);
-  require("dtc_scatter_add", "the result", out.size, rows * width);
-  require("dtc_scatter_add", "the count of indices", indices.size, count);
-  for (int64_t i = 0; i < count; ++i) {
-    double row = valueOf(indices.at(i)) - double(first);
+  require("dtc_scatter_add", "the grid", launch.grid, s.grid());
+  require("dtc_scatter_add", "the result", out.size, s.rows * s.width);
+  require("dtc_scatter_add", "the count of indices", indices.size, s.count);
+  for (int64_t i = 0; i < s.count; ++i) {
+    double row = valueOf(indices.at(i)) - double(s.first);
     if (std::isnan(row)) // an undefined index may hit any row
-      std::fill_n(out.data, rows * width, Number(row));
-    if (row >= 0 && row < double(rows))
-      for (int64_t j = 0; j < width; ++j)
-        out.at(int64_t(row) * width + j) += updates.at(i * width + j);
+      std::fill_n(out.data, s.rows * s.width, Number(row));
+    if (row >= 0 && row < double(s.rows))
+      for (int64_t j = 0; j < s.width; ++j)
+        out.at(int64_t(row) * s.width + j) += updates.at(i * s.width + j);
   }
 }
 
 template <class Number> static void writeRows(const LibraryLaunchOf<Number> &launch) {
-  requireScalars("dtc_write_rows", launch, 9);
-  requireTypes("dtc_write_rows", launch, {launch.buffers[0].type, abi::I32, launch.buffers[0].type});
-  requireWidth("dtc_write_rows", launch.buffers[0], launch.scalars[8]);
-  const std::vector<int64_t> &s = launch.scalars;
+  auto s = scalarsOf<WriteRowsScalars>(launch);
+  requireTypes<WriteRowsScalars>(launch);
   const BufferOf<Number> &rows = launch.buffers[0], &positions = launch.buffers[1], &out = launch.buffers[2];
-  int64_t inner = s[2], width = s[3], capacity = s[4];
-  require("dtc_write_rows", "the grid", launch.grid, s[0] * s[1]);
-  require("dtc_write_rows", "the count of positions", positions.size, s[1]);
-  require("dtc_write_rows", "the result", out.size, s[0] * capacity * inner * width);
-  for (int64_t at = 0; at < s[0] * s[1] * inner * width; ++at) {
-    int64_t e = at % width, i = at / width % inner, row = at / width / inner % s[1], o = at / width / inner / s[1];
+  int64_t inner = s.inner, width = s.E, capacity = s.T;
+  require("dtc_write_rows", "the grid", launch.grid, s.grid());
+  require("dtc_write_rows", "the count of positions", positions.size, s.S);
+  require("dtc_write_rows", "the result", out.size, s.outer * capacity * inner * width);
+  for (int64_t at = 0; at < s.outer * s.S * inner * width; ++at) {
+    int64_t e = at % width, i = at / width % inner, row = at / width / inner % s.S, o = at / width / inner / s.S;
     double position = valueOf(positions.at(row));
     if (std::isnan(position)) // an undefined position may be any
       std::fill_n(out.data, out.size, Number(position));
     if (position >= 0 && position < double(capacity))
       out.at(((o * capacity + int64_t(position)) * inner + i) * width + e) =
-          rows.at(o * s[5] + row * s[6] + i * s[7] + e);
+          rows.at(o * s.strides.outer + row * s.strides.s + i * s.strides.inner + e);
   }
 }
 
 template <class Number> static void copy(const LibraryLaunchOf<Number> &launch) {
-  requireScalars("dtc_copy", launch, 24);
-  requireTypes("dtc_copy", launch, {launch.buffers[0].type, launch.buffers[0].type});
-  requireWidth("dtc_copy", launch.buffers[0], launch.scalars[23]);
-  const std::vector<int64_t> &s = launch.scalars;
-  require("dtc_copy", "the grid", launch.grid, s[0] * s[1]);
-  for (int dim = 0; dim < 6; ++dim)
-    if (s[dim] > 1 && s[12 + dim] == 0)
+  auto s = scalarsOf<CopyScalars>(launch);
+  requireTypes<CopyScalars>(launch);
+  require("dtc_copy", "the grid", launch.grid, s.grid());
+  constexpr int rank = CopyScalars::rank;
+  for (int dim = 0; dim < rank; ++dim)
+    if (s.sizes[dim] > 1 && s.outStrides[dim] == 0)
       throw ProgramFault("dtc_copy: writes the same elements for each index of dimension " + std::to_string(dim));
   int64_t total = 1;
-  for (int dim = 0; dim < 6; ++dim)
-    total *= s[dim];
+  for (int64_t size : s.sizes)
+    total *= size;
   // Elements that the source has along the limited dimension, from this copy's start.
-  bool limited = s[20] != INT64_MAX;
-  int64_t available = limited ? s[20] - s[22] : 0;
+  bool limited = s.available != INT64_MAX;
+  int64_t available = limited ? s.available - s.begin : 0;
   for (int64_t i = 0; i < total; ++i) {
-    int64_t from = s[18], to = s[19], rest = i;
+    int64_t from = s.inOffset, to = s.outOffset, rest = i;
     bool inside = true;
-    for (int dim = 5; dim >= 0; --dim) {
-      int64_t index = rest % s[dim];
-      rest /= s[dim];
-      from += index * s[6 + dim], to += index * s[12 + dim];
-      inside = inside && !(limited && dim == s[21] && index >= available);
+    for (int dim = rank - 1; dim >= 0; --dim) {
+      int64_t index = rest % s.sizes[dim];
+      rest /= s.sizes[dim];
+      from += index * s.inStrides[dim], to += index * s.outStrides[dim];
+      inside = inside && !(limited && dim == s.limitedDim && index >= available);
     }
     launch.buffers[1].at(to) = inside ? launch.buffers[0].at(from) : Number(0);
   }
 }
 
 template <class Number> static void fill(const LibraryLaunchOf<Number> &launch) {
-  requireScalars("dtc_fill", launch, 2);
-  requireTypes("dtc_fill", launch, {launch.buffers[0].type});
-  requireWidth("dtc_fill", launch.buffers[0], launch.scalars[1]);
+  auto s = scalarsOf<FillScalars>(launch);
+  requireTypes<FillScalars>(launch);
   require("dtc_fill", "the grid", launch.grid, launch.buffers[0].size);
-  const auto *bits = reinterpret_cast<const std::byte *>(&launch.scalars[0]);
+  const auto *bits = reinterpret_cast<const std::byte *>(&s.bits);
   double value = abi::readElement(abi::elementType(launch.buffers[0].type), bits);
   for (int64_t i = 0; i < launch.grid; ++i)
     launch.buffers[0].at(i) = value;

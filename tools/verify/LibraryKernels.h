@@ -1,5 +1,5 @@
-// The library kernels of runtime/kernels/cpu/kernels.h once more, without any cleverness: in f64, or in estimates of how
-// far code in f32 may be from that (Estimate.h). Buffers, scalars and grids are as that header says.
+// The library kernels of runtime/abi/library once more, without any cleverness: in f64, or in estimates of how
+// far code in f32 may be from that (Estimate.h). Buffers, scalars and grids are as their tables say.
 #pragma once
 
 #include "tools/verify/Buffer.h"
