@@ -1,11 +1,16 @@
 // What a manifest says beside collectives: scalars and grids of launches, parameters in the file, placements of inputs.
 #include "test/e2e/mutation/mutations.h"
 
+#include "runtime/abi/library/all.h"
+
+#include <initializer_list>
 #include <set>
 
 namespace dtc::test {
 
 namespace {
+
+using namespace abi::library;
 
 /// A launch's scalars as far as they are the same on all ranks; 0 for a rank's index, which may be anything.
 int64_t valueOf(const abi::Scalar &scalar) { return scalar.has_value() ? scalar.value() : 0; }
@@ -15,17 +20,30 @@ bool isUnusedStride(const std::string &symbol, const abi::Launch &launch, int in
   auto value = [&](int i) { return valueOf(launch.scalars(i)); };
   // Pairs of (scalar that is a stride, scalar that is its dimension's size).
   std::vector<std::pair<int, int>> strides;
-  if (symbol == "dtc_gemm")
-    strides = {{6, value(4) ? 3 : 1}, {7, value(5) ? 2 : 3}, {8, 1}, {9, 0}, {10, 0}, {11, 0}};
-  else if (symbol == "dtc_rotary")
-    strides = {{6, 0}, {7, 1}, {8, 2}, {9, 0}, {10, 1}, {11, 2}};
-  else if (symbol == "dtc_copy")
-    for (int dim = 0; dim < 6; ++dim)
-      strides.insert(strides.end(), {{6 + dim, dim}, {12 + dim, dim}});
-  else if (symbol.starts_with("dtc_attention"))
-    strides = {{6, 0},  {7, 1},  {8, 3},  {9, 4},  {10, 0}, {11, 2}, {12, 3}, {13, 0}, {14, 2}, {15, 3},
-               {16, 0}, {17, 1}, {18, 3}, {19, 4}, {34, 0}, {35, 1}, {36, 3}, {37, 4}, {38, 0}, {39, 1},
-               {40, 3}, {41, 4}, {42, 0}, {43, 2}, {44, 3}, {45, 0}, {46, 2}, {47, 3}};
+  auto add = [&](auto part, std::initializer_list<size_t> sizes) {
+    for (int stride = int(indexOf(part)); size_t size : sizes)
+      strides.push_back({stride++, int(size)});
+  };
+  if (symbol == "dtc_gemm") {
+    using S = GemmScalars;
+    add(&S::lda, {indexOf(value(int(indexOf(&S::transposeA))) ? &S::k : &S::m)});
+    add(&S::ldb, {indexOf(value(int(indexOf(&S::transposeB))) ? &S::n : &S::k)});
+    add(&S::ldc, {indexOf(&S::m)});
+    add(&S::strideA, {indexOf(&S::batch), indexOf(&S::batch), indexOf(&S::batch)});
+  } else if (symbol == "dtc_rotary") {
+    using S = RotaryScalars;
+    for (auto rows : {&S::x, &S::out})
+      add(rows, {indexOf(&S::outer), indexOf(&S::S), indexOf(&S::inner)});
+  } else if (symbol == "dtc_copy") {
+    for (auto of : {&CopyScalars::inStrides, &CopyScalars::outStrides})
+      add(of, {0, 1, 2, 3, 4, 5});
+  } else if (symbol.starts_with("dtc_attention")) {
+    using S = AttentionBackwardScalars;
+    auto queries = [&](auto part) { add(part, {indexOf(&S::B), indexOf(&S::S), indexOf(&S::G), indexOf(&S::R)}); };
+    auto keys = [&](auto part) { add(part, {indexOf(&S::B), indexOf(&S::T), indexOf(&S::G)}); };
+    queries(&S::q), keys(&S::k), keys(&S::v), queries(&S::out);
+    queries(&S::dOut), queries(&S::dQ), keys(&S::dK), keys(&S::dV);
+  }
   for (auto [stride, size] : strides)
     if (stride == index && value(size) == 1)
       return true;
@@ -39,14 +57,20 @@ std::string equivalenceOf(const abi::Kernel &kernel, const abi::Launch &launch, 
     return "";
   if (isUnusedStride(kernel.symbol(), launch, index))
     return "E4";
-  bool noDropout = kernel.symbol().starts_with("dtc_attention") && launch.scalars(22).real() == 0;
-  if (noDropout && index >= 23 && index <= 29)
+  auto at = [](auto field) { return int(indexOf(field)); };
+  bool noDropout =
+      kernel.symbol().starts_with("dtc_attention") && launch.scalars(at(&AttentionScalars::dropout)).real() == 0;
+  if (noDropout && index >= at(&AttentionScalars::site) && index <= at(&AttentionScalars::length))
     return "E5";
-  if (kernel.symbol() == "dtc_copy" && value(20) == INT64_MAX && (index == 21 || index == 22))
+  if (kernel.symbol() == "dtc_copy" && value(at(&CopyScalars::available)) == INT64_MAX &&
+      (index == at(&CopyScalars::limitedDim) || index == at(&CopyScalars::begin)))
     return "E6";
-  if (kernel.symbol() == "dtc_rotary" && launch.scalars(14).real() == 1 && index >= 15 && index <= 17)
+  int scaling = at(&RotaryScalars::scaling);
+  if (kernel.symbol() == "dtc_rotary" && launch.scalars(scaling + at(&abi::RotaryScaling::factor)).real() == 1 &&
+      index >= scaling + at(&abi::RotaryScaling::perFrequency) && index <= scaling + at(&abi::RotaryScaling::constant))
     return "E9";
-  if (kernel.symbol() == "dtc_gemm" && index == 13 && value(1) == value(2))
+  if (kernel.symbol() == "dtc_gemm" && index == at(&GemmScalars::splitColumns) &&
+      value(at(&GemmScalars::m)) == value(at(&GemmScalars::n)))
     return "E7";
   return "";
 }
