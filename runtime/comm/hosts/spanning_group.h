@@ -4,11 +4,10 @@
 // group's channel; data moves, between hosts over connections and within one through shared memory; they wait for each
 // other again. Members on other hosts are met by the data alone, and by the header before it.
 //   all-reduce      Each member adds up its slice of the elements, of which it gets every other member's terms, and
-//   gives
-//                   each of them the result. Terms of members on this host are read where they lie, those of others
-//                   pass through a stage of a few segments, and a segment is on its way back as soon as it is added. Of
-//                   a small all-reduce without two members on one host, every member gets all terms: that is one trip
-//                   instead of two.
+//                   gives each of them the result. Terms of members on this host are read where they lie, those of
+//                   others pass through a stage of a few segments, and a segment is on its way back as soon as it is
+//                   added. Of a small all-reduce without two members on one host, every member gets all terms: that is
+//                   one trip instead of two.
 //   reduce-scatter  The first half of that.
 //   Of rows that have logarithms of their weights (rows.cpp), each member combines whole rows in these two, some at a
 //   time, always in the order of members.
@@ -26,6 +25,7 @@
 #include "runtime/comm/command_signature.h"
 #include "runtime/comm/hosts/streams.h"
 #include "runtime/comm/local/weighted_rows.h"
+#include "runtime/liveness/control_block.h"
 
 #include <cstdint>
 #include <map>
