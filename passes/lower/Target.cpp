@@ -5,7 +5,7 @@ using namespace mlir;
 using namespace dtc;
 
 std::optional<std::string> Target::findLibraryKernel(StringRef name) const {
-  if (llvm::none_of(abi::library::kernels, [&](const auto *table) { return name == StringRef(table->name); }))
+  if (llvm::none_of(abi::library::allKernels, [&](const auto *table) { return name == StringRef(table->name); }))
     return std::nullopt;
   return (getLibraryPrefix() + name).str();
 }

@@ -115,7 +115,7 @@ TEST_F(GpuLibrary, TakesTheArgumentsOfTheTables) {
   auto functions = gpu::GPUModuleOp::create(builder, whole->getLoc(), "library");
   addGpuLibrary(functions);
   int found = 0;
-  for (const abi::library::KernelTable *table : abi::library::kernels) {
+  for (const abi::library::KernelTable *table : abi::library::allKernels) {
     auto function = functions.lookupSymbol<gpu::GPUFuncOp>("dtc_cuda_" + std::string(table->name));
     if (!function) // made for each shape, or of several functions
       continue;

@@ -13,7 +13,7 @@
 namespace dtc::abi::library {
 
 /// Without "product", which only NVIDIA's has.
-inline constexpr const KernelTable *kernels[] = {
+inline constexpr const KernelTable *allKernels[] = {
     &tableOf<GemmScalars>,      &tableOf<AttentionScalars>, &tableOf<AttentionBackwardScalars>,
     &tableOf<RotaryScalars>,    &tableOf<GatherScalars>,    &tableOf<ScatterAddScalars>,
     &tableOf<WriteRowsScalars>, &tableOf<CopyScalars>,      &tableOf<FillScalars>,

@@ -13,7 +13,7 @@ namespace dtc::abi::library {
 namespace {
 
 std::vector<const KernelTable *> all() {
-  std::vector<const KernelTable *> tables(std::begin(kernels), std::end(kernels));
+  std::vector<const KernelTable *> tables(std::begin(allKernels), std::end(allKernels));
   tables.push_back(&tableOf<ProductScalars>);
   return tables;
 }
@@ -89,7 +89,7 @@ TEST(LibraryTables, ALaunchIsReadByName) {
 
 TEST(LibraryTables, ProcessorsHaveEachKernel) {
   std::set<std::string_view> names;
-  for (const KernelTable *table : kernels) {
+  for (const KernelTable *table : allKernels) {
     EXPECT_TRUE(dtc::kernels::find("dtc_" + std::string(table->name))) << table->name;
     EXPECT_TRUE(names.insert(table->name).second) << table->name;
   }
