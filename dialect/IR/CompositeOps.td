@@ -83,7 +83,7 @@ def DT_DropoutOp : DT_Op<"dropout", [Pure, DT_Precision, AllTypesMatch<["operand
 }
 
 // The attributes say where a piece of an attention is in the whole, for its dropout mask: see dtc_attention_forward in
-// runtime/kernels/cpu/kernels.h for the index of an element's draw.
+// runtime/abi/library/attention.h for the index of an element's draw.
 class DT_AttentionBase<string mnemonic, list<Trait> traits = []>
     : DT_Op<mnemonic, !listconcat([Pure, DT_FactorLinearPlaced, DT_Differentiable, DT_Reference, DT_CostOfClass,
                                    DT_LibraryStrided], traits)> {

@@ -140,7 +140,7 @@ def DT_CostOpInterface : OpInterface<"CostOpInterface"> {
 def DT_LibraryOpInterface : OpInterface<"LibraryOpInterface"> {
   let cppNamespace = "::mlir::dt";
   let description = [{
-    Lowers to one call of a library kernel (runtime/kernels/cpu/kernels.h), possibly on strided views. See
+    Lowers to one call of a library kernel (runtime/abi/library), possibly on strided views. See
     dialect/IR/Library.h.
   }];
   let methods = [

@@ -40,8 +40,8 @@ struct LaunchScalar {
   static LaunchScalar site(int64_t number) { return {Kind::Site, number, 0, {}}; }
 };
 
-/// One call of a library kernel; buffers, scalars and grid as runtime/kernels/cpu/kernels.h says. `buffers` index the
-/// operation's operands and then its results.
+/// One call of a library kernel; buffers, scalars and grid as its table in runtime/abi/library says. `buffers` index
+/// the operation's operands and then its results.
 struct LibraryCall {
   StringRef kernel; ///< its name, as in "gemm"; the target knows the symbol
   SmallVector<unsigned> buffers;

@@ -17,7 +17,7 @@ namespace mlir::dt {
 inline double valueOf(double number) { return number; }
 
 /// Sizes, masks and dropout of one attention; the fields are the scalars of dtc_attention_forward in
-/// runtime/kernels/cpu/kernels.h, which states the index of a dropout draw.
+/// runtime/abi/library/attention.h, which states the index of a dropout draw.
 template <class Number> struct AttentionRowsOf {
   int64_t batch, queries, keys, groups, repeats, width;
   int64_t firstSample, firstGroup, firstRepeat, allGroups, allRepeats, length;
