@@ -31,7 +31,7 @@ struct Executor::Decoded {
   // Start and StartAndWait
   const Group *group = nullptr;
   // Start, StartCopy and Wait: of the executor's flights
-  uint32_t slot = 0;
+  uint32_t flight = 0;
   bool isPart = false; ///< of what the command before has started
 };
 
@@ -88,13 +88,13 @@ private:
   void findStretches() const;
   void requireCapabilities(const abi::Collective &collective) const;
   bool waitFollows() const;
-  uint32_t slotOf(uint32_t token);
+  uint32_t flightOf(uint32_t token);
   int64_t scalarBits(const abi::Scalar &scalar) const;
 
   Executor &executor;
   Mesh mesh;
-  std::vector<Device::Kernel> kernels; // like Manifest.kernels
-  std::map<uint32_t, uint32_t> slots;  // of the role's tokens
+  std::vector<Device::Kernel> kernels;          // like Manifest.kernels
+  std::map<uint32_t, uint32_t> flightsOfTokens; // of the role's
 
   // Of the list being decoded:
   const abi::CommandList *source = nullptr;

@@ -50,7 +50,7 @@ std::unique_ptr<Executor::List> Executor::Decoder::decode(const abi::CommandList
       decoded = decodeStart(command);
     } else {
       decoded.kind = Decoded::Wait;
-      decoded.slot = slotOf(command.wait().token());
+      decoded.flight = flightOf(command.wait().token());
     }
     decoded.index = at;
     decoded.command = &command;
@@ -106,11 +106,11 @@ Executor::Decoded Executor::Decoder::decodeLaunch(const abi::Launch &launch) {
 }
 
 /// Tokens are a role's: the list that waits need not be the one that starts.
-uint32_t Executor::Decoder::slotOf(uint32_t token) {
-  auto [slot, isNew] = slots.try_emplace(token, executor.flights.size());
+uint32_t Executor::Decoder::flightOf(uint32_t token) {
+  auto [flight, isNew] = flightsOfTokens.try_emplace(token, executor.flights.size());
   if (isNew)
     executor.flights.emplace_back();
-  return slot->second;
+  return flight->second;
 }
 
 bool Executor::Decoder::waitFollows() const {
@@ -142,7 +142,7 @@ Executor::Decoded Executor::Decoder::decodeCopy(const abi::Command &command) {
   decoded.copied = executor.locate(copy.input());
   decoded.bytes = abi::bytesOf(copy.type(), copy.elements());
   if (decoded.kind == Decoded::StartCopy)
-    decoded.slot = slotOf(copy.token());
+    decoded.flight = flightOf(copy.token());
   return decoded;
 }
 
@@ -154,7 +154,7 @@ Executor::Decoded Executor::Decoder::decodeStart(const abi::Command &command) {
   decoded.isPart = abi::isPart(*source, at);
   decoded.kind = waitFollows() && !decoded.isPart ? Decoded::StartAndWait : Decoded::Start;
   if (decoded.kind == Decoded::Start)
-    decoded.slot = slotOf(abi::tokenOf(command));
+    decoded.flight = flightOf(abi::tokenOf(command));
   return decoded;
 }
 

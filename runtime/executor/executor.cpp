@@ -119,17 +119,17 @@ void Executor::startCopy(const List &list, const Decoded &command) {
   flight.copy = ownDevice.startCopy(command.target, command.copied, command.bytes, channel);
   if (observer)
     flight.times = std::make_shared<CommandTimes>(begin, mark());
-  flights[command.slot] = {std::move(flight)};
+  flights[command.flight] = {std::move(flight)};
 }
 
 void Executor::startExchange(const List &list, const Decoded &command) {
   awaitDevice();
   if (!command.isPart)
-    flights[command.slot].clear();
+    flights[command.flight].clear();
   Flight flight{.list = &list, .command = &command, .handle = peers.start(*command.group, *command.command)};
   if (observer && peers.capabilities().deviceOrder)
     flight.times = flight.handle.times;
-  flights[command.slot].push_back(std::move(flight));
+  flights[command.flight].push_back(std::move(flight));
   hasStarted = true;
 }
 
@@ -174,10 +174,10 @@ void Executor::awaitFlights(const Decoded &wait) {
   Lasting waiting(exchangeNanoseconds);
   bool areTold = !peers.capabilities().deviceOrder; // by the transport, whoever watches
   SharedTime shared;
-  for (const Flight &flight : flights[wait.slot])
+  for (const Flight &flight : flights[wait.flight])
     if (!flight.isCopy())
       shared.add(*flight.command->command);
-  for (const Flight &flight : flights[wait.slot]) {
+  for (const Flight &flight : flights[wait.flight]) {
     CommandTimes times;
     if (flight.isCopy()) {
       ownDevice.awaitCopy(flight.copy);
@@ -375,7 +375,7 @@ void Executor::runShown(const abi::TimetableEntry &entry, const Written &show) {
   };
   walk(entry, [&](const Decoded &command) {
     if (command.kind == Decoded::Wait)
-      for (const Flight &flight : flights[command.slot])
+      for (const Flight &flight : flights[command.flight])
         showWritten(command, *flight.command->command);
     else if (command.kind != Decoded::Start && command.kind != Decoded::StartCopy) // which have written nothing by now
       showWritten(command, *command.command);

@@ -40,9 +40,9 @@ public:
   /// The rank is about to run this command.
   void enter(CommandPlace place) {
     uint64_t count = moves.load(std::memory_order_relaxed);
-    Slot &slot = slots[count % Kept];
-    slot.place.store(pack(step.load(std::memory_order_relaxed), place), std::memory_order_relaxed);
-    slot.begin.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+    Record &record = records[count % Kept];
+    record.place.store(pack(step.load(std::memory_order_relaxed), place), std::memory_order_relaxed);
+    record.begin.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
     moves.store(count + 1, std::memory_order_release);
   }
   void setWaiting(bool is) { waiting.store(is, std::memory_order_relaxed); }
@@ -79,16 +79,16 @@ public:
   }
 
 private:
-  struct Slot {
+  struct Record {
     std::atomic<uint64_t> place{0};
     std::atomic<int64_t> begin{0};
   };
   Visit visit(uint64_t number) const {
-    const Slot &slot = slots[number % Kept];
-    uint64_t packed = slot.place.load(std::memory_order_relaxed);
+    const Record &record = records[number % Kept];
+    uint64_t packed = record.place.load(std::memory_order_relaxed);
     return {packed >> 36,
             {uint32_t(packed >> 20 & 0xffff), uint32_t(packed & 0xfffff)},
-            slot.begin.load(std::memory_order_relaxed)};
+            record.begin.load(std::memory_order_relaxed)};
   }
   /// Step, list and command in 28, 16 and 20 bits.
   static uint64_t pack(uint64_t step, CommandPlace place) {
@@ -99,7 +99,7 @@ private:
   std::atomic<uint32_t> waiting{0};
   std::atomic<size_t> folderBytes{0};
   std::array<char, 1024> folderName{};
-  std::array<Slot, Kept> slots{};
+  std::array<Record, Kept> records{};
 };
 
 /// That a rank waits for others, as long as this lives.

@@ -107,10 +107,10 @@ TEST_F(Cuda, HostFunctionsStandInTheOrderOfLaunches) {
   EXPECT_THAT(d, testing::ElementsAre(85, 126, 193, 286));
 }
 
-// Of more bytes than all slots of pinned memory have, which are used again while copies are under way.
+// Of more bytes than all buffers of pinned memory have, which are used again while copies are under way.
 TEST_F(Cuda, CopiesOfAnySizeWithTheHost) {
   makeDevice();
-  size_t count = (cuda::Staging::Slots * 2 + 1) * cuda::Staging::SlotBytes / 8 + 3;
+  size_t count = (cuda::Staging::BufferCount * 2 + 1) * cuda::Staging::BufferBytes / 8 + 3;
   std::unique_ptr<Memory> memory = device->allocate((count + 2) * 8, 0);
   std::vector<int64_t> values(count);
   std::iota(values.begin(), values.end(), 1);

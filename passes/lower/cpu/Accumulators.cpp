@@ -18,22 +18,22 @@ Accumulator Accumulators::make(CodeBuilder &builder, dt::ReductionOpInterface re
                      {}};
   if (wide && result.element.isF32() && result.reduction->isLinear)
     result.element = builder.getF64Type();
-  result.slot = makeSlot(builder, identity(builder, result, values.vectorType(result.element)), vectors);
+  result.memory = makeAccumulatorMemory(builder, identity(builder, result, values.vectorType(result.element)), vectors);
   if (result.reduction->losesNan && result.element.isF32())
-    result.poison = makeSlot(
+    result.poison = makeAccumulatorMemory(
         builder, builder.splatConstant(values.vectorType(result.element), builder.getF32FloatAttr(0)), vectors);
   return result;
 }
 
 /// Some vectors on the stack of the whole call, set to `initial` here.
-Value Accumulators::makeSlot(CodeBuilder &builder, Value initial, int64_t vectors) {
+Value Accumulators::makeAccumulatorMemory(CodeBuilder &builder, Value initial, int64_t vectors) {
   CodeBuilder atEntry(&entry->front(), builder.loc);
   Type pointer = LLVM::LLVMPointerType::get(builder.getContext()), type = initial.getType();
-  Value slot = LLVM::AllocaOp::create(atEntry, builder.loc, pointer, type, atEntry.integer(vectors), 64);
+  Value memory = LLVM::AllocaOp::create(atEntry, builder.loc, pointer, type, atEntry.integer(vectors), 64);
   for (int64_t i = 0; i < vectors; ++i)
-    builder.store(initial, LLVM::GEPOp::create(builder, builder.loc, pointer, type, slot,
+    builder.store(initial, LLVM::GEPOp::create(builder, builder.loc, pointer, type, memory,
                                                ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)}));
-  return slot;
+  return memory;
 }
 
 /// What a reduction of nothing gives.
@@ -59,22 +59,22 @@ void Accumulators::accumulate(CodeBuilder &builder, const Accumulator &accumulat
   Value value = terms.front();
   if (accumulator.isWide())
     value = arith::ExtFOp::create(builder, builder.loc, type, value);
-  Value slot = elementOf(builder, accumulator, accumulator.slot, offset);
-  builder.store(combine(builder, accumulator, value, builder.load(type, slot)), slot);
+  Value memory = elementOf(builder, accumulator, accumulator.memory, offset);
+  builder.store(combine(builder, accumulator, value, builder.load(type, memory)), memory);
 }
 
 /// One comparison finds a NaN in two vectors.
 void Accumulators::recordNan(CodeBuilder &builder, const Accumulator &accumulator, ArrayRef<Value> terms,
                              Value offset) {
   VectorType type = values.vectorType(accumulator.element);
-  Value slot = elementOf(builder, accumulator, accumulator.poison, offset), poison = builder.load(type, slot);
+  Value memory = elementOf(builder, accumulator, accumulator.poison, offset), poison = builder.load(type, memory);
   Value nan = builder.splatConstant(type, builder.getF32FloatAttr(std::numeric_limits<float>::quiet_NaN()));
   for (size_t i = 0; i < terms.size(); i += 2) {
     Value other = terms[std::min(i + 1, terms.size() - 1)];
     Value isNan = arith::CmpFOp::create(builder, builder.loc, arith::CmpFPredicate::UNO, terms[i], other);
     poison = arith::SelectOp::create(builder, builder.loc, isNan, nan, poison);
   }
-  builder.store(poison, slot);
+  builder.store(poison, memory);
 }
 
 void Accumulators::accumulate(MutableArrayRef<ColumnContext> contexts, const Accumulator &accumulator) {
@@ -101,7 +101,7 @@ Value Accumulators::narrow(CodeBuilder &builder, const Accumulator &accumulator,
 
 Value Accumulators::total(CodeBuilder &builder, const Accumulator &accumulator, Value offset) {
   VectorType type = values.vectorType(accumulator.element);
-  Value result = builder.load(type, elementOf(builder, accumulator, accumulator.slot, offset));
+  Value result = builder.load(type, elementOf(builder, accumulator, accumulator.memory, offset));
   if (!accumulator.poison)
     return result;
   Value poison = builder.load(type, elementOf(builder, accumulator, accumulator.poison, offset));
@@ -110,24 +110,24 @@ Value Accumulators::total(CodeBuilder &builder, const Accumulator &accumulator, 
 
 Value Accumulators::finish(CodeBuilder &builder, const Accumulator &accumulator) {
   VectorType type = values.vectorType(accumulator.element);
-  auto reduce = [&](vector::CombiningKind kind, Value slot, arith::FastMathFlags flags) -> Value {
-    return vector::ReductionOp::create(builder, builder.loc, kind, builder.load(type, slot), flags);
+  auto reduce = [&](vector::CombiningKind kind, Value memory, arith::FastMathFlags flags) -> Value {
+    return vector::ReductionOp::create(builder, builder.loc, kind, builder.load(type, memory), flags);
   };
   // A tree over the lanes rather than one after the other.
   constexpr auto tree = arith::FastMathFlags::reassoc;
   bool isReal = isa<FloatType>(accumulator.element);
   auto kind = isReal ? accumulator.reduction->realLanes : accumulator.reduction->integerLanes;
   if (!accumulator.poison)
-    return narrow(builder, accumulator, reduce(kind, accumulator.slot, isReal ? tree : arith::FastMathFlags::none));
-  Value combined = reduce(kind, accumulator.slot, arith::FastMathFlags::nnan);
+    return narrow(builder, accumulator, reduce(kind, accumulator.memory, isReal ? tree : arith::FastMathFlags::none));
+  Value combined = reduce(kind, accumulator.memory, arith::FastMathFlags::nnan);
   Value poison = reduce(vector::CombiningKind::ADD, accumulator.poison, arith::FastMathFlags::reassoc);
   return arith::AddFOp::create(builder, builder.loc, combined, poison);
 }
 
-/// The address `offset` elements (null: none) from one of an accumulator's slots.
-Value Accumulators::elementOf(CodeBuilder &builder, const Accumulator &accumulator, Value slot, Value offset) {
+/// The address `offset` elements (null: none) from the memory of an accumulator's values or poison.
+Value Accumulators::elementOf(CodeBuilder &builder, const Accumulator &accumulator, Value memory, Value offset) {
   if (!offset)
-    return slot;
-  return LLVM::GEPOp::create(builder, builder.loc, slot.getType(), accumulator.element, slot,
+    return memory;
+  return LLVM::GEPOp::create(builder, builder.loc, memory.getType(), accumulator.element, memory,
                              ArrayRef<LLVM::GEPArg>{offset});
 }

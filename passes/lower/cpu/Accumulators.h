@@ -12,7 +12,7 @@ struct Accumulator {
   Span span;                   ///< of its result
   const mlir::dt::Reduction *reduction;
   mlir::Type element; ///< of the accumulator
-  mlir::Value slot;
+  mlir::Value memory;
   mlir::Value poison; ///< for maxima of f32: zero, or a NaN that was met; the maxima themselves ignore NaN
 
   bool isWide() const { return element.isF64(); }
@@ -20,7 +20,7 @@ struct Accumulator {
 
 class Accumulators {
 public:
-  /// `entry` is the kernel's first block, where slots are reserved. `plan` and `values` outlive this.
+  /// `entry` is the kernel's first block, where their memory is reserved. `plan` and `values` outlive this.
   Accumulators(const KernelPlan &plan, mlir::Block *entry, KernelValues &values)
       : plan(plan), entry(entry), values(values) {}
 
@@ -43,12 +43,12 @@ public:
   mlir::Value narrow(CodeBuilder &builder, const Accumulator &accumulator, mlir::Value value);
 
 private:
-  mlir::Value makeSlot(CodeBuilder &builder, mlir::Value initial, int64_t vectors);
+  mlir::Value makeAccumulatorMemory(CodeBuilder &builder, mlir::Value initial, int64_t vectors);
   mlir::Value identity(CodeBuilder &builder, const Accumulator &accumulator, mlir::Type element);
   mlir::Value combine(CodeBuilder &builder, const Accumulator &accumulator, mlir::Value a, mlir::Value b);
   void recordNan(CodeBuilder &builder, const Accumulator &accumulator, llvm::ArrayRef<mlir::Value> terms,
                  mlir::Value offset);
-  mlir::Value elementOf(CodeBuilder &builder, const Accumulator &accumulator, mlir::Value slot, mlir::Value offset);
+  mlir::Value elementOf(CodeBuilder &builder, const Accumulator &accumulator, mlir::Value memory, mlir::Value offset);
 
   const KernelPlan &plan;
   mlir::Block *entry;

@@ -76,9 +76,9 @@ KernelEmitter::KernelEmitter(const KernelPlan &plan, Block *entry, unsigned lane
   end = entry->getArgument(3);
   SmallVector<Value> buffers;
   for (size_t i = 0; i < plan.inputs.size() + plan.outputs.size(); ++i) {
-    Value slot = LLVM::GEPOp::create(builder, builder.loc, pointer, pointer, entry->getArgument(0),
-                                     ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
-    buffers.push_back(LLVM::LoadOp::create(builder, builder.loc, pointer, slot, 8));
+    Value address = LLVM::GEPOp::create(builder, builder.loc, pointer, pointer, entry->getArgument(0),
+                                        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
+    buffers.push_back(LLVM::LoadOp::create(builder, builder.loc, pointer, address, 8));
   }
   auto launchScalar = [scalars = entry->getArgument(1)](CodeBuilder &builder, unsigned index) -> Value {
     Value pointer = LLVM::GEPOp::create(builder, builder.loc, scalars.getType(), builder.getI64Type(), scalars,

@@ -155,10 +155,10 @@ private:
   /// The best of these timetables keeps a stage busy m of m + p - 1 times.
   void warnOfBubble(int64_t stages) {
     constexpr int64_t percent = 100;
-    int64_t slots = accumulation + stages - 1;
+    int64_t ticks = accumulation + stages - 1;
     getOperation().emitWarning("a pipeline of ")
         << stages << " stages with " << int64_t(accumulation) << " micro-batch" << (accumulation == 1 ? "" : "es")
-        << " a step: its stages stand idle for " << percent * (slots - accumulation) / slots
+        << " a step: its stages stand idle for " << percent * (ticks - accumulation) / ticks
         << " % of the time or more; raise accumulation";
   }
 

@@ -5,13 +5,14 @@
 
 namespace dtc::cuda {
 
-Staging::Staging(const Gpu &gpu, StreamHandle stream) : gpu(gpu), stream(stream), slots(Slots) {
+Staging::Staging(const Gpu &gpu, StreamHandle stream) : gpu(gpu), stream(stream), buffers(BufferCount) {
   void *address = nullptr;
-  gpu.driver.check(gpu.driver.memHostAlloc(&address, Slots * SlotBytes, 0), "cannot get pinned memory of the host");
+  gpu.driver.check(gpu.driver.memHostAlloc(&address, BufferCount * BufferBytes, 0),
+                   "cannot get pinned memory of the host");
   memory = static_cast<std::byte *>(address);
-  for (size_t i = 0; i < Slots; ++i) {
-    slots[i].memory = memory + i * SlotBytes;
-    int result = gpu.driver.eventCreate(&slots[i].done, EventDisableTiming);
+  for (size_t i = 0; i < BufferCount; ++i) {
+    buffers[i].memory = memory + i * BufferBytes;
+    int result = gpu.driver.eventCreate(&buffers[i].done, EventDisableTiming);
     if (result != Success)
       release();
     gpu.driver.check(result, "cannot make an event");
@@ -21,28 +22,29 @@ Staging::Staging(const Gpu &gpu, StreamHandle stream) : gpu(gpu), stream(stream)
 Staging::~Staging() { release(); }
 
 void Staging::release() noexcept {
-  for (Slot &slot : slots)
-    if (slot.done)
-      gpu.driver.eventDestroy(slot.done);
+  for (StagingBuffer &buffer : buffers)
+    if (buffer.done)
+      gpu.driver.eventDestroy(buffer.done);
   gpu.driver.memFreeHost(memory);
 }
 
 void Staging::write(DevicePointer target, std::span<const std::byte> host) {
   std::lock_guard lock(mutex);
-  for (size_t begin = 0; begin < host.size(); begin += SlotBytes) {
-    Slot &slot = next();
-    gpu.await(slot.done); // what it held before is there
-    size_t bytes = std::min(SlotBytes, host.size() - begin);
-    std::memcpy(slot.memory, host.data() + begin, bytes);
-    gpu.driver.check(gpu.driver.memcpyHtoDAsync(target + begin, slot.memory, bytes, stream), "cannot copy to the GPU");
-    gpu.driver.check(gpu.driver.eventRecord(slot.done, stream), "cannot record an event");
+  for (size_t begin = 0; begin < host.size(); begin += BufferBytes) {
+    StagingBuffer &buffer = next();
+    gpu.await(buffer.done); // what it held before is there
+    size_t bytes = std::min(BufferBytes, host.size() - begin);
+    std::memcpy(buffer.memory, host.data() + begin, bytes);
+    gpu.driver.check(gpu.driver.memcpyHtoDAsync(target + begin, buffer.memory, bytes, stream),
+                     "cannot copy to the GPU");
+    gpu.driver.check(gpu.driver.eventRecord(buffer.done, stream), "cannot record an event");
   }
 }
 
-/// Two slots at a time: one is filled while the other is emptied.
+/// Two buffers at a time: one is filled while the other is emptied.
 void Staging::read(std::span<std::byte> host, DevicePointer source) {
   std::lock_guard lock(mutex);
-  const Slot *full = nullptr;
+  const StagingBuffer *full = nullptr;
   size_t fullBegin = 0;
   auto empty = [&](size_t end) {
     if (!full)
@@ -50,15 +52,15 @@ void Staging::read(std::span<std::byte> host, DevicePointer source) {
     gpu.await(full->done);
     std::memcpy(host.data() + fullBegin, full->memory, end - fullBegin);
   };
-  for (size_t begin = 0; begin < host.size(); begin += SlotBytes) {
-    Slot &slot = next();
-    gpu.await(slot.done);
-    size_t bytes = std::min(SlotBytes, host.size() - begin);
-    gpu.driver.check(gpu.driver.memcpyDtoHAsync(slot.memory, source + begin, bytes, stream),
+  for (size_t begin = 0; begin < host.size(); begin += BufferBytes) {
+    StagingBuffer &buffer = next();
+    gpu.await(buffer.done);
+    size_t bytes = std::min(BufferBytes, host.size() - begin);
+    gpu.driver.check(gpu.driver.memcpyDtoHAsync(buffer.memory, source + begin, bytes, stream),
                      "cannot copy from the GPU");
-    gpu.driver.check(gpu.driver.eventRecord(slot.done, stream), "cannot record an event");
+    gpu.driver.check(gpu.driver.eventRecord(buffer.done, stream), "cannot record an event");
     empty(begin);
-    full = &slot;
+    full = &buffer;
     fullBegin = begin;
   }
   empty(host.size());

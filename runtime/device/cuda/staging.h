@@ -1,4 +1,4 @@
-// Memory of the host that a GPU copies to and from by itself, in slots that are used in turn.
+// Memory of the host that a GPU copies to and from by itself, in buffers that are used in turn.
 #pragma once
 
 #include "runtime/device/cuda/gpu.h"
@@ -22,21 +22,21 @@ public:
   /// Complete on return.
   void read(std::span<std::byte> host, DevicePointer source);
 
-  static constexpr size_t SlotBytes = size_t(256) << 10;
-  static constexpr size_t Slots = 16;
+  static constexpr size_t BufferBytes = size_t(256) << 10;
+  static constexpr size_t BufferCount = 16;
 
 private:
-  struct Slot {
+  struct StagingBuffer {
     std::byte *memory = nullptr;
     EventHandle done = nullptr; ///< the last copy from or to it
   };
-  Slot &next() { return slots[turn++ % Slots]; }
+  StagingBuffer &next() { return buffers[turn++ % BufferCount]; }
   void release() noexcept;
 
   const Gpu &gpu;
   const StreamHandle stream;
   std::byte *memory = nullptr;
-  std::vector<Slot> slots;
+  std::vector<StagingBuffer> buffers;
   size_t turn = 0;
   std::mutex mutex;
 };

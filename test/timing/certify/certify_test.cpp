@@ -98,12 +98,12 @@ const Case cases[] = {
      "its step can hang: rank 2 (role c) waits in list 'c' (command 1) for the receive of 'g' from rank 1, which rank "
      "1 (role b) has on channel 0 behind the receive of 'b' from rank 2 that it starts in list 'b' (command 2), which "
      "rank 2 (role c) sends only after its wait in list 'c' (command 1)"},
-    {"SlotsExhausted",
+    {"TokenStillUnderWay",
      {"send x 1, send x 1, wait x", "recv x 0, recv x 0, wait x"},
      {},
      "in its step rank 0 starts the send of 'x' to rank 1 in list 'a' (command 1) while the send of 'x' to rank 1, "
      "which it started in list 'a' (command 0) with the same token, is still to be waited for"},
-    {"SlotsOfCopiesExhausted",
+    {"TokenOfACopyStillUnderWay",
      {"copy x, copy x, wait x"},
      {},
      "in its step rank 0 starts a copy in list 'a' (command 1) while a copy, which it started in list 'a' (command 0) "

@@ -74,7 +74,7 @@ int64_t simulate(Generator generate, int64_t stages, int64_t microBatches) {
   return -1;
 }
 
-// The bubbles of the header: (p - 1) of m + p - 1 slots, forward and backward; naive keeps one stage busy at a time.
+// The bubbles of the header: (p - 1) of m + p - 1 ticks, forward and backward; naive keeps one stage busy at a time.
 TEST(Generators, TakeAsLongAsTheirFormulasSay) {
   for (int64_t stages = 1; stages <= 6; ++stages)
     for (int64_t microBatches = 1; microBatches <= 12; ++microBatches) {

@@ -154,9 +154,9 @@ Value GpuFunction::loadShared(CodeBuilder &builder, Value memory, Value index) {
 
 void GpuFunction::barrier(CodeBuilder &builder) { gpu::BarrierOp::create(builder, builder.loc); }
 
-Value GpuFunction::scratchSlot(CodeBuilder &builder, const GpuReduction &reduction, Value total, Value index) {
-  Value slot = builder.add(builder.mul(total, builder.integer(reduction.number)), index);
-  return builder.element(builder.getI64Type(), scratch, slot);
+Value GpuFunction::partialAddress(CodeBuilder &builder, const GpuReduction &reduction, Value total, Value index) {
+  Value number = builder.add(builder.mul(total, builder.integer(reduction.number)), index);
+  return builder.element(builder.getI64Type(), scratch, number);
 }
 
 // Numbers

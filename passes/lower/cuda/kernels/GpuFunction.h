@@ -79,7 +79,7 @@ public:
   void barrier(CodeBuilder &builder);
 
   /// The partial result `index` of a reduction that has `total` of them.
-  mlir::Value scratchSlot(CodeBuilder &builder, const GpuReduction &reduction, mlir::Value total, mlir::Value index);
+  mlir::Value partialAddress(CodeBuilder &builder, const GpuReduction &reduction, mlir::Value total, mlir::Value index);
 
   /// `number`, below `bound`, by `size`: in 32 bits where these suffice.
   Division divide(CodeBuilder &builder, mlir::Value number, int64_t size, int64_t bound);

@@ -50,7 +50,7 @@ private:
   void chooseLinear();
   void chooseColumns();
   void setScratch(int64_t results) {
-    shape.scratchBytes = plan.reductions.size() * results * shape.parts * GpuShape::slotBytes;
+    shape.scratchBytes = plan.reductions.size() * results * shape.parts * GpuShape::partialBytes;
   }
 
   const KernelPlan &plan;

@@ -46,10 +46,10 @@ struct GpuShape {
   /// Bytes of the widest access of one thread: buffers begin at multiples of this.
   static constexpr int64_t bufferAlignment = 16;
   static constexpr int64_t warp = 32;
-  static constexpr int64_t threads = 256;              ///< of a block, except for Rows
-  static constexpr int64_t longestChain = 256;         ///< terms that one lane adds up
-  static constexpr int64_t slotBytes = sizeof(double); ///< of one partial result in scratch and in workgroup memory
-  static constexpr int64_t leastRounds = 4;            ///< that a thread makes before another block is worth starting
+  static constexpr int64_t threads = 256;                 ///< of a block, except for Rows
+  static constexpr int64_t longestChain = 256;            ///< terms that one lane adds up
+  static constexpr int64_t partialBytes = sizeof(double); ///< of one partial result in scratch and in workgroup memory
+  static constexpr int64_t leastRounds = 4;               ///< that a thread makes before another block is worth starting
   /// Rows that are read again: blocks that a multiprocessor has at once. While one waits for all its threads to finish
   /// a row, the other works.
   static constexpr int64_t longRowBlocks = 2;

@@ -27,8 +27,8 @@ public:
       Division place = function.divide(builder, function.block, shape.parts, results * shape.parts);
       std::tie(result, part) = std::pair(place.quotient, place.remainder);
     }
-    firstSlot = builder.mul(result, parts);
-    slots = builder.mul(builder.integer(results), parts);
+    firstPartial = builder.mul(result, parts);
+    partials = builder.mul(builder.integer(results), parts);
     RowContext row(builder, keptIndex(builder, result));
     for (unsigned sweep = 0; sweep < pass; ++sweep)
       for (const GpuReduction &reduction : reductionsOf(sweep))
@@ -49,7 +49,7 @@ private:
 
   const bool isFlat;
   const int64_t results;
-  Value parts, firstSlot, slots;
+  Value parts, firstPartial, partials;
 };
 
 } // namespace
@@ -73,8 +73,8 @@ Value LinearSkeleton::partsOf(CodeBuilder &builder) {
 Value LinearSkeleton::combineParts(CodeBuilder &builder, const GpuReduction &reduction) {
   Value none = reduction.identity(builder, reduction.partial);
   auto body = [&](CodeBuilder &inner, Value part, ValueRange before) -> SmallVector<Value> {
-    Value slot = function.scratchSlot(inner, reduction, slots, inner.add(firstSlot, part));
-    return {reduction.combine(inner, before.front(), inner.load(reduction.partial, slot))};
+    Value address = function.partialAddress(inner, reduction, partials, inner.add(firstPartial, part));
+    return {reduction.combine(inner, before.front(), inner.load(reduction.partial, address))};
   };
   Value share = function.loop(builder, function.thread, parts, function.threads, none, body).front();
   Value whole = reduction.narrow(builder, function.combineThreads(builder, reduction, share, function.threads));
@@ -103,7 +103,8 @@ void LinearSkeleton::emitSweep(RowContext &row, Value part) {
     Value ofBlock = function.combineThreads(builder, reduction, reduction.widen(builder, sum), function.threads);
     function.when(builder, function.equal(builder, function.thread, 0),
                   [&, &reduction = reduction](CodeBuilder &inner) {
-                    inner.store(ofBlock, function.scratchSlot(inner, reduction, slots, inner.add(firstSlot, part)));
+                    Value index = inner.add(firstPartial, part);
+                    inner.store(ofBlock, function.partialAddress(inner, reduction, partials, index));
                   });
   }
 }
@@ -172,12 +173,12 @@ private:
                              ValueRange before);
   void emitCombination();
   void finish(CodeBuilder &builder, ArrayRef<Value> kept, Value column, ArrayRef<Value> sums);
-  /// The slot of a column's partial result.
-  Value slot(CodeBuilder &builder, const GpuReduction &reduction, Value result, Value part, Value column) {
+  /// The address of a column's partial result.
+  Value partialOf(CodeBuilder &builder, const GpuReduction &reduction, Value result, Value part, Value column) {
     Value row = builder.add(builder.mul(result, builder.integer(shape.parts)), part);
     Value total = builder.integer(results * shape.parts * plan.columns());
-    return function.scratchSlot(builder, reduction, total,
-                                builder.add(builder.mul(row, builder.integer(plan.columns())), column));
+    return function.partialAddress(builder, reduction, total,
+                                   builder.add(builder.mul(row, builder.integer(plan.columns())), column));
   }
   Value limit(CodeBuilder &builder, Value column) {
     Value exists = function.less(builder, column, builder.integer(plan.columns()));
@@ -231,7 +232,7 @@ void ColumnsSkeleton::emitSums() {
     if (shape.parts == 1)
       return finish(inner, kept, column, totals);
     for (auto [reduction, total] : llvm::zip_equal(reductions, totals))
-      inner.store(total, slot(inner, reduction, result, part, column));
+      inner.store(total, partialOf(inner, reduction, result, part, column));
   });
 }
 
@@ -293,7 +294,7 @@ void ColumnsSkeleton::emitCombination() {
   for (const GpuReduction &reduction : reductions) {
     Value none = reduction.identity(builder, reduction.partial);
     auto body = [&](CodeBuilder &inner, Value part, ValueRange before) -> SmallVector<Value> {
-      Value term = inner.load(reduction.partial, slot(inner, reduction, result, part, read));
+      Value term = inner.load(reduction.partial, partialOf(inner, reduction, result, part, read));
       return {reduction.combine(inner, before.front(), term)};
     };
     Value share = function.loop(builder, tile.quotient, builder.integer(shape.parts), height, none, body).front();
