@@ -157,7 +157,7 @@ SupervisorResult FirstNode::start(uint32_t generation) {
   if (generation > 0)
     awaitOthersAgain(generation);
   SupervisorOptions local = options.local;
-  local.place = {0, options.world, server.endpoint().text()};
+  local.part = {0, options.world, server.endpoint().text()};
   local.generation = generation;
   bool isStopping = false;
   local.onSignal = [&](int signal) {

@@ -22,7 +22,7 @@ struct RemoteHost {
 };
 
 struct ClusterOptions {
-  SupervisorOptions local; ///< the ranks of this host; its place and generation are filled in
+  SupervisorOptions local; ///< the ranks of this host; its part and generation are filled in
   int world = 1;           ///< the ranks that the program was compiled for
   int maxRestarts = 0;
 

@@ -80,7 +80,7 @@ void Follower::startRanks(const Order &order) {
   stop = 0;
   isStopping = isAbandoned = hasFailed = false;
   SupervisorOptions local = options.local;
-  local.place = {order.first_rank(), order.world(), options.server.text()};
+  local.part = {order.first_rank(), order.world(), options.server.text()};
   local.generation = order.generation();
   local.awaitedSignal = [this] { return awaitSignal(); };
   local.hasFailed = [this] { return hasFailed; };

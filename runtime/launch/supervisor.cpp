@@ -82,7 +82,7 @@ private:
 /// The job's numbers of the ranks that are started here.
 std::vector<int> namesOf(const SupervisorOptions &options) {
   std::vector<int> names(options.ranks);
-  std::iota(names.begin(), names.end(), options.place.firstRank);
+  std::iota(names.begin(), names.end(), options.part.firstRank);
   return names;
 }
 
@@ -106,7 +106,7 @@ private:
   const Failure *firstFailure() const;
   SupervisorResult verdict() const;
   std::string nodeName() const {
-    return options.place.server.empty() ? "" : fmt::format("from-rank-{}", options.place.firstRank);
+    return options.part.server.empty() ? "" : fmt::format("from-rank-{}", options.part.firstRank);
   }
   std::string wordsOn(const Failure &first) const;
   bool anyLeft() const {
@@ -149,15 +149,15 @@ void Supervisor::becomeRank(int rank, int errorPipe, pid_t parent) {
 void Supervisor::setVariables(int rank) const {
   auto set = [](const char *name, const std::string &value) { setenv(name, value.c_str(), 1); };
   set("DTC_RANK", std::to_string(control.nameOf(rank)));
-  set("DTC_WORLD", std::to_string(options.place.world ? options.place.world : options.ranks));
+  set("DTC_WORLD", std::to_string(options.part.world ? options.part.world : options.ranks));
   set("DTC_LOCAL_RANK", std::to_string(rank));
   set("DTC_LOCAL_WORLD", std::to_string(options.ranks));
   set("DTC_RENDEZVOUS", rendezvous.path());
   set("DTC_GENERATION", std::to_string(options.generation));
-  if (options.place.server.empty())
+  if (options.part.server.empty())
     unsetenv("DTC_SERVER");
   else
-    set("DTC_SERVER", options.place.server);
+    set("DTC_SERVER", options.part.server);
 }
 
 /// What a rank prints goes into a file of its own; what it printed at an earlier start stays there.
@@ -269,7 +269,7 @@ const Failure *Supervisor::firstFailure() const {
     if (const Failure *first = find([&](const Failure &failure) { return failure.rank == notice->rank; }))
       return first;
   if (const Failure *cause = find([&](const Failure &failure) {
-        return !failure.isConsequence() && !control.hasResigned(failure.rank - options.place.firstRank);
+        return !failure.isConsequence() && !control.hasResigned(failure.rank - options.part.firstRank);
       }))
     return cause;
   return failures.data();

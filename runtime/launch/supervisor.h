@@ -11,8 +11,8 @@
 
 namespace dtc {
 
-/// Of a job on several hosts.
-struct Placement {
+/// What this host has of a job on several hosts.
+struct JobPart {
   int firstRank = 0;  ///< the job's number of this host's first rank
   int world = 0;      ///< ranks of the job
   std::string server; ///< "host:port" where they meet; empty: they are all on this host
@@ -26,7 +26,7 @@ struct SupervisorOptions {
   /// Ranks that have not ended this long after a signal was forwarded to them are killed. Within it they write a
   /// checkpoint.
   std::chrono::milliseconds stopGrace{120000};
-  Placement place{};
+  JobPart part{};
   uint32_t generation = 0;  ///< how often the job was started before
   DescribePlace describe{}; ///< for the flight record; none: none is written
   std::string logFolder{};  ///< for a file of what each rank but the first prints; empty: it prints where we do
