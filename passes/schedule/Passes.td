@@ -164,7 +164,7 @@ def BucketCollectives : Pass<"dt-bucket-collectives", "mlir::ModuleOp"> {
 def CopyConflictingResults : Pass<"dt-copy-conflicting-results", "mlir::ModuleOp"> {
   let summary = "Copies results that cannot be written straight into the tensor they are returned as.";
   let description = [{
-    A function's result lives in the tensor its role and name say. A value is computed directly there unless it is only
+    A function's result lives in the tensor that its port names. A value is computed directly there unless it is only
     a part of a buffer, is returned twice, belongs to another tensor, or would overwrite old contents that are still
     read. Ensures: every other result can be written there.
   }];

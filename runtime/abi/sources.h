@@ -12,7 +12,7 @@ inline bool isOfSamples(const Source &source) {
   return source.kind() == Source::TOKENS || source.kind() == Source::NEXT_TOKENS ||
          source.kind() == Source::DOCUMENT_STARTS;
 }
-inline bool isOfSamples(const Tensor &tensor) { return tensor.role() == Tensor::INPUT && isOfSamples(tensor.source()); }
+inline bool isOfSamples(const Tensor &tensor) { return tensor.kind() == Tensor::INPUT && isOfSamples(tensor.source()); }
 
 /// "TOKENS"; the number of a kind that there is not.
 inline std::string describe(Source::Kind kind) {

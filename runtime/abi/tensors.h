@@ -23,18 +23,18 @@ inline uint64_t bytesOf(const Tensor &tensor) {
 
 /// What training changes and checkpoints keep.
 inline bool isState(const Tensor &tensor) {
-  return tensor.role() == Tensor::PARAMETER || tensor.role() == Tensor::SLOT;
+  return tensor.kind() == Tensor::PARAMETER || tensor.kind() == Tensor::SLOT;
 }
 
 /// A parameter in another type, for those that compute.
-inline bool isCopy(const Tensor &tensor) { return tensor.role() == Tensor::COPY; }
+inline bool isCopy(const Tensor &tensor) { return tensor.kind() == Tensor::COPY; }
 
 /// What lives from step to step.
 inline bool isKept(const Tensor &tensor) { return isState(tensor) || isCopy(tensor); }
 
 /// Belongs to a parameter and has its shape.
 inline bool isOfParameter(const Tensor &tensor) {
-  return isKept(tensor) || tensor.role() == Tensor::GRADIENT || tensor.role() == Tensor::REDUCED_GRADIENT;
+  return isKept(tensor) || tensor.kind() == Tensor::GRADIENT || tensor.kind() == Tensor::REDUCED_GRADIENT;
 }
 
 /// Where tensors lie, in the order of their addresses. They do not overlap.

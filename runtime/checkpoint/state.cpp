@@ -25,9 +25,9 @@ RankState::RankState(const abi::Manifest &manifest, int rank, Device &device, Me
       liesOpen(memory.host() != nullptr) {
   Mesh mesh(manifest.mesh());
   for (const abi::Tensor &tensor : ownRole.tensors()) {
-    if (tensor.role() == abi::Tensor::PARAMETER)
+    if (tensor.kind() == abi::Tensor::PARAMETER)
       parameterTensors.push_back(stateTensor(manifest, tensor, mesh, rank));
-    else if (tensor.role() == abi::Tensor::SLOT)
+    else if (tensor.kind() == abi::Tensor::SLOT)
       momentTensors.push_back(stateTensor(manifest, tensor, mesh, rank));
   }
   parametersOfAll = ofAllRoles(abi::Tensor::PARAMETER, parameterTensors);
@@ -35,7 +35,7 @@ RankState::RankState(const abi::Manifest &manifest, int rank, Device &device, Me
 }
 
 /// A rank's own where it has them.
-std::vector<StateTensor> RankState::ofAllRoles(abi::Tensor::Role kind, const std::vector<StateTensor> &own) const {
+std::vector<StateTensor> RankState::ofAllRoles(abi::Tensor::Kind kind, const std::vector<StateTensor> &own) const {
   if (program.roles_size() == 1)
     return own;
   Mesh mesh(program.mesh());
@@ -46,7 +46,7 @@ std::vector<StateTensor> RankState::ofAllRoles(abi::Tensor::Role kind, const std
     all.emplace(keyOf(*tensor.tensor), tensor);
   for (const abi::Role &role : program.roles())
     for (const abi::Tensor &tensor : role.tensors())
-      if (tensor.role() == kind && !all.contains(keyOf(tensor)))
+      if (tensor.kind() == kind && !all.contains(keyOf(tensor)))
         all.emplace(keyOf(tensor), stateTensor(program, tensor, mesh, ownRank));
   std::vector<StateTensor> list;
   for (auto &[key, tensor] : all)

@@ -71,7 +71,7 @@ private:
   std::byte *addressOf(const StateTensor &state, int64_t element) const;
   /// Values in the state's own type.
   void store(const StateTensor &state, std::byte *address, std::span<const float> values) const;
-  std::vector<StateTensor> ofAllRoles(abi::Tensor::Role kind, const std::vector<StateTensor> &own) const;
+  std::vector<StateTensor> ofAllRoles(abi::Tensor::Kind kind, const std::vector<StateTensor> &own) const;
 
   const abi::Manifest &program;
   const abi::Role &ownRole;

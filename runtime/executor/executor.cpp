@@ -60,8 +60,8 @@ std::byte *Executor::locate(uint64_t address) const {
 void Executor::addTensor(const abi::Tensor &tensor) {
   validatePlace(tensor, ownRole);
   // A parameter's moments and gradients bear its name too; by name one finds the parameter itself.
-  bool byName = tensor.role() == abi::Tensor::PARAMETER || tensor.role() == abi::Tensor::INPUT ||
-                tensor.role() == abi::Tensor::OUTPUT;
+  bool byName = tensor.kind() == abi::Tensor::PARAMETER || tensor.kind() == abi::Tensor::INPUT ||
+                tensor.kind() == abi::Tensor::OUTPUT;
   if (byName && !tensors.emplace(tensor.name(), &tensor).second)
     throw Error(ExitCode::BadInput, "the program has two tensors named '" + tensor.name() + "'; compile it again");
 }

@@ -34,7 +34,7 @@ Shard shardOf(const abi::Tensor &tensor, const Mesh &mesh, int rank) {
 
 /// Of two roles, say.
 static bool isSame(const abi::Tensor &a, const abi::Tensor &b) {
-  return a.role() == b.role() && a.parameter() == b.parameter() && a.slot() == b.slot();
+  return a.kind() == b.kind() && a.parameter() == b.parameter() && a.slot() == b.slot();
 }
 
 const std::vector<int64_t> &Pieces::of(const abi::Tensor &tensor) {

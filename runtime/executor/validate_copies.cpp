@@ -21,7 +21,7 @@ void validateCopies(const abi::Manifest &manifest, const abi::Role &role) {
   abi::TensorPlaces places;
   for (const abi::Tensor &tensor : role.tensors())
     if (abi::isCopy(tensor) ||
-        (tensor.role() == abi::Tensor::PARAMETER && copied.contains(tensor.parameter())))
+        (tensor.kind() == abi::Tensor::PARAMETER && copied.contains(tensor.parameter())))
       places.add(tensor);
   places.sort();
   std::map<std::string_view, bool> isRefreshing; // of lists that the role runs

@@ -64,15 +64,15 @@ void validateSlotName(const abi::Tensor &tensor, const std::string &what) {
       !tensor.slot().empty() && tensor.slot().size() <= longest && std::ranges::all_of(tensor.slot(), [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
       });
-  if (tensor.role() == abi::Tensor::SLOT ? !isName : !tensor.slot().empty())
+  if (tensor.kind() == abi::Tensor::SLOT ? !isName : !tensor.slot().empty())
     refuseProgram(fmt::format("{} has the slot '{}'; slots, and nothing else, have names of a-z, 0-9 and _, at most {}",
                               what, tensor.slot(), longest));
 }
 
 void validateTensor(const abi::Tensor &tensor, const abi::Manifest &manifest, const Mesh &mesh) {
   std::string what = fmt::format("tensor '{}'", tensor.name());
-  if (!abi::Tensor::Role_IsValid(tensor.role()) || !abi::findElementType(tensor.type()))
-    refuseProgram(fmt::format("{} has the unknown role {} or type {}", what, static_cast<int>(tensor.role()),
+  if (!abi::Tensor::Kind_IsValid(tensor.kind()) || !abi::findElementType(tensor.type()))
+    refuseProgram(fmt::format("{} has the unknown kind {} or type {}", what, static_cast<int>(tensor.kind()),
                               static_cast<int>(tensor.type())));
   checkedElements(tensor.global_shape(), what);
   checkedElements(tensor.local_shape(), what);
@@ -103,7 +103,7 @@ void validateState(const abi::Role &role, std::set<int> &placed) {
     state.push_back(&tensor);
     if (!places.emplace(tensor.parameter(), tensor.slot(), abi::isCopy(tensor)).second)
       refuseProgram(fmt::format("tensor '{}' has two places of one kind", tensor.name()));
-    if (tensor.role() == abi::Tensor::PARAMETER)
+    if (tensor.kind() == abi::Tensor::PARAMETER)
       placed.insert(tensor.parameter());
   }
   std::ranges::sort(state, {}, &abi::Tensor::address);
@@ -121,10 +121,10 @@ void validateState(const abi::Role &role, std::set<int> &placed) {
 
 using ByName = std::map<std::string_view, const abi::Tensor *>;
 
-ByName tensorsOf(const abi::Role &role, abi::Tensor::Role kind) {
+ByName tensorsOf(const abi::Role &role, abi::Tensor::Kind kind) {
   ByName all;
   for (const abi::Tensor &tensor : role.tensors())
-    if (tensor.role() == kind && !all.emplace(tensor.name(), &tensor).second)
+    if (tensor.kind() == kind && !all.emplace(tensor.name(), &tensor).second)
       refuseProgram(fmt::format("the program has two tensors named '{}'", tensor.name()));
   return all;
 }
@@ -140,7 +140,7 @@ void requireElements(const abi::Tensor &tensor, abi::DataType type, int64_t elem
 /// The runtime knows where an input's numbers come from; nothing else has a source.
 void validateSource(const abi::Tensor &tensor, const abi::Training &training) {
   const abi::Source &source = tensor.source();
-  bool isInput = tensor.role() == abi::Tensor::INPUT;
+  bool isInput = tensor.kind() == abi::Tensor::INPUT;
   if (isInput ? source.kind() == abi::Source::NONE || !abi::Source::Kind_IsValid(source.kind()) : tensor.has_source())
     refuseProgram(fmt::format("tensor '{}' has the source {}; inputs, and nothing else, have one that the host knows",
                               tensor.name(), abi::describe(source)));

@@ -17,7 +17,7 @@ using ListInputs = std::map<std::string, std::vector<const abi::Tensor *>, std::
 inline ListInputs inputsOfLists(const abi::Manifest &manifest, const abi::Role &role) {
   abi::TensorPlaces places;
   for (const abi::Tensor &tensor : role.tensors())
-    if (tensor.role() == abi::Tensor::INPUT)
+    if (tensor.kind() == abi::Tensor::INPUT)
       places.add(tensor);
   places.sort();
   ListInputs inputs;

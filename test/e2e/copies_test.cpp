@@ -30,7 +30,7 @@ int conversionsIn(const abi::Manifest &manifest, const std::string &list) {
 std::vector<std::string> copiedParameters(const abi::Manifest &manifest) {
   std::vector<std::string> names;
   for (const abi::Tensor &tensor : manifest.roles(0).tensors())
-    if (tensor.role() == abi::Tensor::COPY)
+    if (tensor.kind() == abi::Tensor::COPY)
       names.push_back(tensor.name());
   return names;
 }

@@ -238,7 +238,7 @@ private:
 
   void fillInputs() {
     for (const abi::Tensor &tensor : role.tensors()) {
-      if (tensor.role() != abi::Tensor::INPUT)
+      if (tensor.kind() != abi::Tensor::INPUT)
         continue;
       auto elements = static_cast<size_t>(abi::elementsOf(tensor));
       std::vector<int32_t> integers(elements);

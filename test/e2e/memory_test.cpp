@@ -235,7 +235,7 @@ private:
   /// Whose bytes lie at an address: a parameter's, or those of one in 16 bits. Null: of something else.
   const abi::Tensor *parameterAt(uint64_t address) const {
     for (const abi::Tensor &tensor : manifest.roles(0).tensors())
-      if (tensor.role() == abi::Tensor::PARAMETER && extentOf(tensor).overlaps({address, address + 1}))
+      if (tensor.kind() == abi::Tensor::PARAMETER && extentOf(tensor).overlaps({address, address + 1}))
         return &tensor;
     auto copy = copies.find(address);
     return copy == copies.end() ? nullptr : copy->second.second;

@@ -93,7 +93,7 @@ protected:
 TEST_F(Overlap, AFifthOfTheReductionsIsExposedAtMost) {
   uint64_t bytes = 0;
   for (const abi::Tensor &tensor : role().tensors())
-    if (tensor.role() == abi::Tensor::REDUCED_GRADIENT)
+    if (tensor.kind() == abi::Tensor::REDUCED_GRADIENT)
       bytes += abi::bytesOf(tensor);
   // The machine does other work as well: an attempt counts when it computed as fast as the measurement before it, and
   // then late wake-ups only add to what is exposed.

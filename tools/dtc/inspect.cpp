@@ -198,7 +198,7 @@ std::vector<abi::Tensor> parametersOf(const abi::Manifest &manifest) {
   std::map<int, const abi::Tensor *> found; // by the parameter's number
   for (const abi::Role &role : manifest.roles())
     for (const abi::Tensor &tensor : role.tensors())
-      if (tensor.role() == abi::Tensor::PARAMETER)
+      if (tensor.kind() == abi::Tensor::PARAMETER)
         found.emplace(tensor.parameter(), &tensor);
   std::vector<abi::Tensor> tensors;
   for (const auto &[number, tensor] : found)

@@ -12,7 +12,7 @@ using namespace mlir::dt;
 namespace dtc::verify {
 
 static TensorKey keyOf(const abi::Tensor &tensor, bool isShare) {
-  switch (tensor.role()) {
+  switch (tensor.kind()) {
   case abi::Tensor::PARAMETER:
     return {PortKind::Parameter, tensor.name(), ""};
   case abi::Tensor::SLOT:

@@ -52,7 +52,7 @@ static void emitParameter(ParamAttr param, LayerTable &layers, abi::Parameter &o
     out.add_tied_names(name.str());
 }
 
-static abi::Tensor::Role roleOf(PortAttr port) {
+static abi::Tensor::Kind kindOf(PortAttr port) {
   switch (port.getKind()) {
   case PortKind::Parameter:
     return abi::Tensor::PARAMETER;
@@ -90,7 +90,7 @@ static void emitTensors(const ArenaLayout &arena, MeshAttr mesh, const abi::Mani
       continue;
     abi::Tensor &out = *role.add_tensors();
     out.set_name(tensor.port.getName().str());
-    out.set_role(roleOf(tensor.port));
+    out.set_kind(kindOf(tensor.port));
     out.set_slot(tensor.port.getSlot().str());
     if (tensor.port.getKind() == PortKind::Input)
       *out.mutable_source() = abiSourceOf(tensor.port.getSource());

@@ -45,7 +45,7 @@ void ReplayCheck::findPassing() {
   std::vector<Range> kept;
   const abi::Role &role = executor.role();
   for (const abi::Tensor &tensor : role.tensors())
-    if (abi::isKept(tensor) || tensor.role() == abi::Tensor::INPUT)
+    if (abi::isKept(tensor) || tensor.kind() == abi::Tensor::INPUT)
       for (uint32_t place = 0; place < role.spaces(int(abi::spaceOf(tensor.address()))).places(); ++place) {
         uint64_t begin = abi::arenaOffset(role, tensor.address(), place);
         kept.push_back({begin, begin + abi::bytesOf(tensor)});

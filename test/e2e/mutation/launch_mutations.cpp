@@ -199,7 +199,7 @@ std::vector<Mutant> makeFileMutants(const abi::Manifest &original) {
 std::vector<Mutant> makePlacementMutants(const abi::Manifest &original) {
   std::vector<Mutant> mutants;
   for (int i = 0; i < original.roles(0).tensors_size(); ++i)
-    if (original.roles(0).tensors(i).role() == abi::Tensor::INPUT)
+    if (original.roles(0).tensors(i).kind() == abi::Tensor::INPUT)
       misplaceInput(original, i, mutants);
   return mutants;
 }

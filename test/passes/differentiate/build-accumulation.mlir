@@ -1,6 +1,6 @@
 // RUN: dtc-opt %s --dt-build-accumulation | FileCheck %s
 
-// The sums and every gradient enter as arguments of the same role and name as the results that replace them.
+// The sums and every gradient enter as arguments of the same ports as the results that replace them.
 
 // CHECK-LABEL: func.func @micro_next(
 // CHECK-SAME:    %[[W:[a-z0-9]+]]: tensor<4xf32> {dt.port = #dt.port<parameter "w">}

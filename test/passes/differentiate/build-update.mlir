@@ -22,7 +22,7 @@
 // ADAMW-NOT:     dt.mul %[[P]],
 // ADAMW:         dt.yield
 
-// State is updated in place: parameters and both moments come back under their roles and names.
+// State is updated in place: parameters and both moments come back under their ports.
 // ADAMW-LABEL: func.func @update(
 // ADAMW-SAME:    %[[W:[a-z0-9]+]]: tensor<3x4xf32> {dt.port = #dt.port<parameter "w">}
 // ADAMW-SAME:    %[[B:[a-z0-9]+]]: tensor<4xf32> {dt.port = #dt.port<parameter "b">}

@@ -114,8 +114,8 @@ TEST_F(ManifestTest, CollectivesSayWhatIsMoved) {
 TEST_F(ManifestTest, InputsSayTheirSourceAndParametersTheirNames) {
   int inputs = 0;
   for (const abi::Tensor &tensor : manifest.roles(0).tensors()) {
-    EXPECT_EQ(tensor.has_source(), tensor.role() == abi::Tensor::INPUT) << tensor.name();
-    if (tensor.role() != abi::Tensor::INPUT)
+    EXPECT_EQ(tensor.has_source(), tensor.kind() == abi::Tensor::INPUT) << tensor.name();
+    if (tensor.kind() != abi::Tensor::INPUT)
       continue;
     ++inputs;
     EXPECT_EQ(tensor.source().kind(), abi::Source::BIAS_CORRECTION);
@@ -176,7 +176,7 @@ TEST_F(ManifestTest, TensorsAndParametersAreStatedInFull) {
   EXPECT_THAT(parameter.permutation(), ElementsAre(1, 0));
   int gradients = 0;
   for (const abi::Tensor &tensor : manifest.roles(0).tensors())
-    if (tensor.role() == abi::Tensor::GRADIENT) {
+    if (tensor.kind() == abi::Tensor::GRADIENT) {
       ++gradients;
       EXPECT_EQ(tensor.parameter(), 0);
       ASSERT_EQ(tensor.sharding().partial_size(), 1);
@@ -189,7 +189,7 @@ TEST_F(ManifestTest, TensorsAndParametersAreStatedInFull) {
 TEST_F(ManifestTest, SlotsBearTheOptimizersNames) {
   std::vector<std::string> slots;
   for (const abi::Tensor &tensor : manifest.roles(0).tensors())
-    if (tensor.role() == abi::Tensor::SLOT)
+    if (tensor.kind() == abi::Tensor::SLOT)
       slots.push_back(tensor.name() + "." + tensor.slot());
     else
       EXPECT_EQ(tensor.slot(), "");

@@ -73,7 +73,7 @@ TEST_F(WrittenTest, CountsAreOneForEachMember) {
 
 TEST_F(WrittenTest, AnInputThatOnlyCountsAGridIsReadByTheList) {
   Tensor rows;
-  rows.set_role(Tensor::INPUT);
+  rows.set_kind(Tensor::INPUT);
   rows.set_type(I32);
   rows.add_local_shape(1);
   rows.set_address(64);

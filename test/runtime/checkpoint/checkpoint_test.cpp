@@ -33,7 +33,7 @@ abi::Manifest largeManifest(int64_t columns) {
   uint64_t offset = 0;
   for (int parameter : {0, 1}) {
     abi::Tensor &tensor = *manifest.mutable_roles(0)->add_tensors();
-    tensor.set_role(abi::Tensor::PARAMETER);
+    tensor.set_kind(abi::Tensor::PARAMETER);
     tensor.set_parameter(parameter);
     tensor.set_address(offset);
     abi::Parameter &declared = *manifest.mutable_parameters(parameter);
@@ -216,7 +216,7 @@ TEST(Checkpoint, ThatDoesNotFitTheProgramNamesTheFirstDifference) {
 
   abi::Manifest optimizer = manifestOf(Alone);
   for (abi::Tensor &tensor : *optimizer.mutable_roles(0)->mutable_tensors())
-    if (tensor.role() == abi::Tensor::SLOT)
+    if (tensor.kind() == abi::Tensor::SLOT)
       tensor.set_slot("momentum_buffer");
   EXPECT_THAT(refusal(optimizer, path), HasSubstr("no tensor 'attn.weight.momentum_buffer'"));
 

@@ -78,10 +78,10 @@ abi::Manifest manifestOf(int tp) {
          {declared.mutable_file_shape(), declared.mutable_factored_shape(), declared.mutable_logical_shape()})
       shape->Add(8);
     declared.add_permutation(0);
-    for (abi::Tensor::Role role : {abi::Tensor::PARAMETER, abi::Tensor::SLOT}) {
+    for (abi::Tensor::Kind kind : {abi::Tensor::PARAMETER, abi::Tensor::SLOT}) {
       abi::Tensor &tensor = *manifest.mutable_roles(0)->add_tensors();
-      tensor.set_role(role);
-      if (role == abi::Tensor::SLOT)
+      tensor.set_kind(kind);
+      if (kind == abi::Tensor::SLOT)
         tensor.set_slot("exp_avg");
       tensor.set_parameter(parameter);
       tensor.set_address(offset);

@@ -60,11 +60,11 @@ inline abi::Manifest manifestOf(const Layout &layout) {
   uint64_t offset = 0;
   manifest.add_roles();
   for (int parameter : {0, 1})
-    for (abi::Tensor::Role role : {abi::Tensor::PARAMETER, abi::Tensor::SLOT}) {
+    for (abi::Tensor::Kind kind : {abi::Tensor::PARAMETER, abi::Tensor::SLOT}) {
       abi::Tensor &tensor = *manifest.mutable_roles(0)->add_tensors();
       tensor.set_name("tensor" + std::to_string(offset));
-      tensor.set_role(role);
-      if (role == abi::Tensor::SLOT)
+      tensor.set_kind(kind);
+      if (kind == abi::Tensor::SLOT)
         tensor.set_slot("exp_avg");
       tensor.set_parameter(parameter);
       tensor.set_address(offset);
@@ -119,7 +119,7 @@ inline std::vector<std::string> asRanks(const Layout &layout, const Body &body) 
 
 /// A value that tells tensor and logical element.
 inline float valueOf(const StateTensor &tensor, int64_t logical) {
-  return static_cast<float>(10000 * tensor.tensor->parameter() + 1000 * tensor.tensor->role() + logical);
+  return static_cast<float>(10000 * tensor.tensor->parameter() + 1000 * tensor.tensor->kind() + logical);
 }
 
 inline void fill(const RankState &state) {

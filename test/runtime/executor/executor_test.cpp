@@ -442,7 +442,7 @@ TEST(ExecutorTest, AParametersNameMeansTheParameterNotItsMoments) {
   Program program(1);
   abi::Role &role = *program.manifest.mutable_roles(0);
   abi::Tensor moment = role.tensors(0);
-  moment.set_role(abi::Tensor::SLOT);
+  moment.set_kind(abi::Tensor::SLOT);
   moment.set_slot("exp_avg");
   moment.set_address(Y);
   *role.add_tensors() = moment;

@@ -11,7 +11,7 @@ using testing::HasSubstr;
 /// of its own.
 abi::Tensor &copyOfTable(Manifest &manifest) {
   abi::Tensor &copied = addTensor(manifest, tensor(manifest, "table"));
-  copied.set_role(abi::Tensor::COPY);
+  copied.set_kind(abi::Tensor::COPY);
   copied.set_type(abi::BF16);
   copied.set_address(grow(manifest, 64));
   abi::CommandList &fresh = addList(manifest, "fresh");

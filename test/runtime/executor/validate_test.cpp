@@ -73,14 +73,14 @@ const Hostile Numbers[] = {
     {"GradientsParameterIndex", [](Manifest &m) { tensor(m, "scratch").set_parameter(7); }, "parameter 7 of 2"},
     {"TwoParameters",
      [](Manifest &m) {
-       tensor(m, "table.moment").set_role(abi::Tensor::PARAMETER);
+       tensor(m, "table.moment").set_kind(abi::Tensor::PARAMETER);
        tensor(m, "table.moment").clear_slot();
      },
      "two places"},
     {"TwoSlotsOfOneName",
      [](Manifest &m) {
        abi::Tensor &scratch = tensor(m, "scratch");
-       scratch.set_role(abi::Tensor::SLOT);
+       scratch.set_kind(abi::Tensor::SLOT);
        scratch.set_slot("momentum_buffer");
      },
      "two places"},
@@ -126,7 +126,7 @@ const Hostile Numbers[] = {
     {"NoTokens",
      [](Manifest &m) {
        for (const char *name : {"tokens", "targets"}) {
-         tensor(m, name).set_role(abi::Tensor::OUTPUT);
+         tensor(m, name).set_kind(abi::Tensor::OUTPUT);
          tensor(m, name).clear_source();
        }
      },
@@ -368,7 +368,7 @@ TEST(ValidateEnumerationTest, UnknownNumbersAreRefused) {
   unknown([](Manifest &m) { collective(m).set_kind(static_cast<abi::Collective::Kind>(9)); }, "kind of collective");
   unknown([](Manifest &m) { collective(m).set_reduction(static_cast<abi::Reduction>(9)); }, "unknown reduction");
   unknown([](Manifest &m) { collective(m).set_type(static_cast<abi::DataType>(9)); }, "type of elements");
-  unknown([](Manifest &m) { tensor(m, "table").set_role(static_cast<abi::Tensor::Role>(9)); }, "unknown role 9");
+  unknown([](Manifest &m) { tensor(m, "table").set_kind(static_cast<abi::Tensor::Kind>(9)); }, "unknown kind 9");
   unknown([](Manifest &m) { tensor(m, "table").set_type(static_cast<abi::DataType>(9)); }, "type 9");
   unknown([](Manifest &m) { m.mutable_parameters(0)->mutable_init()->set_kind(static_cast<abi::Init::Kind>(9)); },
           "begins in an unknown way");
@@ -417,7 +417,7 @@ TEST(ValidateWidthTest, PlacesAreOfTheirTypesWidth) {
 
   abi::Tensor &narrow = *manifest.mutable_roles(0)->add_tensors();
   narrow.set_name("narrow");
-  narrow.set_role(abi::Tensor::OUTPUT);
+  narrow.set_kind(abi::Tensor::OUTPUT);
   narrow.add_global_shape(3);
   narrow.add_local_shape(3);
   moved.set_output(0);

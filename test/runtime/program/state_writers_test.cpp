@@ -19,8 +19,8 @@ using Lists = std::set<std::string>;
 
 Lists writersOf(const abi::Manifest &manifest) { return listsThatWriteState(manifest, manifest.roles(0)); }
 
-const abi::Tensor &tensorOf(const abi::Manifest &manifest, abi::Tensor::Role role) {
-  return *std::ranges::find(manifest.roles(0).tensors(), role, &abi::Tensor::role);
+const abi::Tensor &tensorOf(const abi::Manifest &manifest, abi::Tensor::Kind kind) {
+  return *std::ranges::find(manifest.roles(0).tensors(), kind, &abi::Tensor::kind);
 }
 
 TEST(StateWriters, AreTheListsOfTheOptimizer) {
@@ -29,12 +29,12 @@ TEST(StateWriters, AreTheListsOfTheOptimizer) {
 }
 
 /// The writers when list 0 has one more command, by which `bytes` from `offset` on are written.
-Lists withCommand(const std::function<void(abi::Command &, uint64_t offset)> &make, abi::Tensor::Role role,
+Lists withCommand(const std::function<void(abi::Command &, uint64_t offset)> &make, abi::Tensor::Kind kind,
                   int64_t before) {
   abi::Manifest manifest = toyManifest({.dp = 2});
   abi::CommandList &list = *manifest.mutable_lists(0);
   list.set_name("first");
-  make(*list.add_commands(), tensorOf(manifest, role).address() - static_cast<uint64_t>(before));
+  make(*list.add_commands(), tensorOf(manifest, kind).address() - static_cast<uint64_t>(before));
   return writersOf(manifest);
 }
 
@@ -58,11 +58,11 @@ TEST(StateWriters, AreKnownByWhatTheyWrite) {
     command.mutable_send()->set_buffer(offset);
     command.mutable_send()->set_elements(2);
   };
-  for (abi::Tensor::Role role : {abi::Tensor::PARAMETER, abi::Tensor::SLOT}) {
+  for (abi::Tensor::Kind kind : {abi::Tensor::PARAMETER, abi::Tensor::SLOT}) {
     for (const auto &make : {+copy, +gather, +receive})
       for (int64_t before : {0, 4}) // all, or the end of it
-        EXPECT_EQ(withCommand(make, role, before), (Lists{"first", "turn"}));
-    EXPECT_EQ(withCommand(send, role, 0), Lists{"turn"});
+        EXPECT_EQ(withCommand(make, kind, before), (Lists{"first", "turn"}));
+    EXPECT_EQ(withCommand(send, kind, 0), Lists{"turn"});
   }
   EXPECT_EQ(withCommand(copy, abi::Tensor::GRADIENT, 0), Lists{"turn"});
 }

@@ -104,7 +104,7 @@ TEST_F(TrainingTest, InputsAreKnownByTheirSource) {
   std::vector<std::string> expected = train(writeToy("plain", manifest), 1, "a");
   dtc::abi::Role &role = *manifest.mutable_roles(0);
   for (dtc::abi::Tensor &tensor : *role.mutable_tensors())
-    if (tensor.role() == dtc::abi::Tensor::INPUT)
+    if (tensor.kind() == dtc::abi::Tensor::INPUT)
       tensor.set_name(tensor.name() == "tokens"    ? "targets" // of another meaning
                       : tensor.name() == "targets" ? "labels"
                                                    : "key");

@@ -22,7 +22,7 @@ private:
   void addParameters();
   void addTensors();
   void addLists();
-  abi::Tensor &addTensor(const char *name, abi::Tensor::Role role, abi::DataType type,
+  abi::Tensor &addTensor(const char *name, abi::Tensor::Kind kind, abi::DataType type,
                          std::initializer_list<int64_t> global, std::initializer_list<int64_t> local);
   void split(abi::Tensor &tensor, int dim, const char *axis, int64_t size);
   void addLoss(abi::CommandList &list, bool first, const char *loss, const char *count, const char *gradient);
@@ -87,11 +87,11 @@ void Builder::addParameters() {
   frozen.mutable_init()->set_stddev(1);
 }
 
-abi::Tensor &Builder::addTensor(const char *name, abi::Tensor::Role role, abi::DataType type,
+abi::Tensor &Builder::addTensor(const char *name, abi::Tensor::Kind kind, abi::DataType type,
                                 std::initializer_list<int64_t> global, std::initializer_list<int64_t> local) {
   abi::Tensor &tensor = *manifest.mutable_roles(0)->add_tensors();
   tensor.set_name(name);
-  tensor.set_role(role);
+  tensor.set_kind(kind);
   tensor.set_type(type);
   tensor.set_address(end);
   tensor.mutable_global_shape()->Add(global.begin(), global.end());
@@ -122,8 +122,8 @@ void Builder::addTensors() {
   addTensor("learning_rate", abi::Tensor::INPUT, abi::F32, {}, {})
       .mutable_source()
       ->set_kind(abi::Source::LEARNING_RATE);
-  auto addState = [&](const char *name, abi::Tensor::Role role) {
-    split(addTensor(name, role, abi::F32, {Rows}, {localRows}), 0, "tp", tp);
+  auto addState = [&](const char *name, abi::Tensor::Kind kind) {
+    split(addTensor(name, kind, abi::F32, {Rows}, {localRows}), 0, "tp", tp);
   };
   addState("table", abi::Tensor::PARAMETER);
   addState("table.moment", abi::Tensor::SLOT);

@@ -29,7 +29,7 @@ protected:
     for (const char *name : {"work", "visible", "stash"})
       role.add_memory()->set_category(name);
     abi::Tensor &parameter = *role.add_tensors();
-    parameter.set_role(abi::Tensor::PARAMETER);
+    parameter.set_kind(abi::Tensor::PARAMETER);
     parameter.add_local_shape(2);
     role.add_timetables()->set_name("step");
     abi::Kernel &kernel = *manifest.add_kernels();

@@ -34,13 +34,13 @@ func.func @update(%w: tensor<4x3x2xf32> {dt.port = #dt.port<parameter "h.0.w">},
 }
 })";
 
-void addTensor(abi::Manifest &manifest, const char *name, abi::Tensor::Role role, int parameter,
+void addTensor(abi::Manifest &manifest, const char *name, abi::Tensor::Kind kind, int parameter,
                std::initializer_list<int64_t> shape) {
   abi::Tensor &tensor = *manifest.mutable_roles(0)->add_tensors();
   tensor.set_name(name);
-  tensor.set_role(role);
+  tensor.set_kind(kind);
   tensor.set_parameter(parameter);
-  tensor.set_type(role == abi::Tensor::INPUT ? abi::I32 : abi::F32);
+  tensor.set_type(kind == abi::Tensor::INPUT ? abi::I32 : abi::F32);
   tensor.mutable_global_shape()->Assign(shape.begin(), shape.end());
 }
 
@@ -82,10 +82,10 @@ abi::Manifest makeManifest() {
   b.add_permutation(0);
   b.add_logical_shape(4);
   b.add_dim_names("embed");
-  for (abi::Tensor::Role role : {abi::Tensor::PARAMETER, abi::Tensor::SLOT, abi::Tensor::SLOT, abi::Tensor::GRADIENT,
+  for (abi::Tensor::Kind kind : {abi::Tensor::PARAMETER, abi::Tensor::SLOT, abi::Tensor::SLOT, abi::Tensor::GRADIENT,
                                  abi::Tensor::REDUCED_GRADIENT}) {
-    addTensor(manifest, "h.0.w", role, 0, {4, 3, 2});
-    addTensor(manifest, "b", role, 1, {4});
+    addTensor(manifest, "h.0.w", kind, 0, {4, 3, 2});
+    addTensor(manifest, "b", kind, 1, {4});
   }
   for (int tensor : {2, 3, 4, 5})
     manifest.mutable_roles(0)->mutable_tensors(tensor)->set_slot(tensor < 4 ? "exp_avg" : "exp_avg_sq");

@@ -114,10 +114,10 @@ protected:
     sharding.add_reductions(abi::SUM);
   }
 
-  abi::Sharding &addTensor(const char *name, abi::Tensor::Role role, uint64_t offset, std::vector<int64_t> shape) {
+  abi::Sharding &addTensor(const char *name, abi::Tensor::Kind kind, uint64_t offset, std::vector<int64_t> shape) {
     abi::Tensor *tensor = manifest.mutable_roles(0)->add_tensors();
     tensor->set_name(name);
-    tensor->set_role(role);
+    tensor->set_kind(kind);
     tensor->set_address(offset);
     for (int64_t size : shape) {
       tensor->add_local_shape(size);

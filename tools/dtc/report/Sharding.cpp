@@ -73,7 +73,7 @@ static std::map<int, Placed> placeParameters(const abi::Manifest &manifest) {
   for (const abi::Role &role : manifest.roles()) {
     std::vector<int> ranks = ranksOf(role, mesh.ranks());
     for (const abi::Tensor &tensor : role.tensors()) {
-      if (tensor.role() != abi::Tensor::PARAMETER)
+      if (tensor.kind() != abi::Tensor::PARAMETER)
         continue;
       Placed &placed = all[tensor.parameter()];
       placed.tensor = &tensor;
