@@ -277,7 +277,7 @@ func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
 module attributes {dt.arena = {bytes = 128 : i64, shared = 128 : i64, host = 64 : i64}} {
 func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
     attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64>, values = array<i64: 192>}} {
-  // expected-error @below {{M3: the result of 'dt.offload' (!dt.future<tensor<16xf32>>) lies in [192, 256), which is no place}}
+  // expected-error @below {{M3: the result of 'dt.offload' (!dt.future<tensor<16xf32>>) lies in [192, 256), which is not a place at a multiple of 64}}
   %f = dt.offload %p : tensor<16xf32> -> !dt.future<tensor<16xf32>>
   return
 }
