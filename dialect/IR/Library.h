@@ -69,7 +69,7 @@ struct EpilogueStep {
 };
 
 /// What a collective moves, as manifest.proto's Collective says.
-struct Transfer {
+struct CollectiveShape {
   enum class Kind { AllReduce = 0, AllGather = 1, ReduceScatter = 2, AllToAll = 3 } kind;
   int64_t outer = 1, middle = 1, chunk = 1;
   bool splitFirst = false;

@@ -153,7 +153,7 @@ SentBytes LateRows::sentBytes() const {
   SentBytes bytes;
   for (Operation *step : reductions)
     if (auto collective = dyn_cast<CollectiveOpInterface>(step)) {
-      auto kind = static_cast<abi::Collective::Kind>(collective.getTransfer().kind);
+      auto kind = static_cast<abi::Collective::Kind>(collective.getCollectiveShape().kind);
       uint64_t whole = std::max(bytesOf(step->getOperand(0).getType()), bytesOf(step->getResult(0).getType()));
       bytes.whole += abi::sentBytes(kind, static_cast<double>(whole), ranksAlong(collective.getCollectiveAxes(), mesh));
     }

@@ -372,9 +372,9 @@ void CommandEmitter::continueBucket(Operation *part) {
 }
 
 LogicalResult CommandEmitter::emitStart(CollectiveOpInterface op) {
-  Transfer transfer = op.getTransfer();
+  CollectiveShape shape = op.getCollectiveShape();
   const abi::ElementType &type = elementTypeOf(op.getValueType());
-  bool reduces = transfer.kind == Transfer::Kind::AllReduce || transfer.kind == Transfer::Kind::ReduceScatter;
+  bool reduces = shape.kind == CollectiveShape::Kind::AllReduce || shape.kind == CollectiveShape::Kind::ReduceScatter;
   if (reduces && !type.canReduce())
     return op->emitError("'") << op->getName() << "' of " << type.name
                               << ", which collectives move but do not add; convert it to "

@@ -62,13 +62,13 @@ std::string withinLayer(Operation *op, const std::string &place) {
 }
 
 void describeMoved(CollectiveOpInterface op, abi::Collective &out) {
-  Transfer transfer = op.getTransfer();
-  out.set_kind(static_cast<abi::Collective::Kind>(transfer.kind));
-  out.set_reduction(reductionOf(transfer.reduction).collective);
-  out.set_outer(transfer.outer);
-  out.set_middle(transfer.middle);
-  out.set_chunk(transfer.chunk);
-  out.set_split_first(transfer.splitFirst);
+  CollectiveShape shape = op.getCollectiveShape();
+  out.set_kind(static_cast<abi::Collective::Kind>(shape.kind));
+  out.set_reduction(reductionOf(shape.reduction).collective);
+  out.set_outer(shape.outer);
+  out.set_middle(shape.middle);
+  out.set_chunk(shape.chunk);
+  out.set_split_first(shape.splitFirst);
   out.set_type(elementTypeOf(op.getValueType()).type);
 }
 

@@ -14,8 +14,8 @@ static int64_t span(ArrayRef<int64_t> shape, int64_t begin, int64_t end) {
   return size;
 }
 
-Transfer AllReduceOp::getTransfer() {
-  return {Transfer::Kind::AllReduce, 1, 1, getValueType().getNumElements(), false, getKind()};
+CollectiveShape AllReduceOp::getCollectiveShape() {
+  return {CollectiveShape::Kind::AllReduce, 1, 1, getValueType().getNumElements(), false, getKind()};
 }
 
 bool AllReduceOp::canBeInPlace() { return true; }
@@ -25,25 +25,25 @@ bool ReduceScatterOp::isLinear() { return reductionOf(getKind()).isLinear; }
 
 ArrayRef<int32_t> AllReduceOp::getGroupMembers() { return getMembers().value_or(ArrayRef<int32_t>()); }
 
-Transfer AllGatherOp::getTransfer() {
+CollectiveShape AllGatherOp::getCollectiveShape() {
   ArrayRef<int64_t> piece = shapeOf(getOperand());
   int64_t dim = getDim(), rank = piece.size();
-  return {Transfer::Kind::AllGather, span(piece, 0, dim), 1, span(piece, dim, rank)};
+  return {CollectiveShape::Kind::AllGather, span(piece, 0, dim), 1, span(piece, dim, rank)};
 }
 
-Transfer ReduceScatterOp::getTransfer() {
+CollectiveShape ReduceScatterOp::getCollectiveShape() {
   ArrayRef<int64_t> piece = getValueType().getShape();
   int64_t dim = getDim(), rank = piece.size();
-  return {Transfer::Kind::ReduceScatter, span(piece, 0, dim), 1, span(piece, dim, rank), false, getKind()};
+  return {CollectiveShape::Kind::ReduceScatter, span(piece, 0, dim), 1, span(piece, dim, rank), false, getKind()};
 }
 
-Transfer AllToAllOp::getTransfer() {
+CollectiveShape AllToAllOp::getCollectiveShape() {
   ArrayRef<int64_t> whole = shapeOf(getOperand()), piece = getValueType().getShape();
   int64_t split = getSplitDim(), concat = getConcatDim(), rank = whole.size();
   // The split dimension's local size is the result's, the concatenated one's the operand's.
   if (split < concat)
-    return {Transfer::Kind::AllToAll, span(whole, 0, split), piece[split] * span(whole, split + 1, concat),
+    return {CollectiveShape::Kind::AllToAll, span(whole, 0, split), piece[split] * span(whole, split + 1, concat),
             span(whole, concat, rank), true};
-  return {Transfer::Kind::AllToAll, span(whole, 0, concat), whole[concat] * span(whole, concat + 1, split),
+  return {CollectiveShape::Kind::AllToAll, span(whole, 0, concat), whole[concat] * span(whole, concat + 1, split),
           piece[split] * span(whole, split + 1, rank), false};
 }
