@@ -94,7 +94,7 @@ class Scaling(DriverTest):
         self.assertEqual({row["devices"]: row["problem"] for row in answer["weak"]["sizes"]}[6], "")
         text = self.dtc("simulate", MODEL, *SMALL, *BATCH, "--mesh", "tp=2", "--scale", "2,3", "--cluster", H100)
         for words in ["Strong scaling: 8 samples a step at every size; against 2 devices (dp=1,tp=2)",
-                      "3  impossible: 3 devices are no multiple", "Weak scaling: the batch grows", "Efficiency\n"]:
+                      "3  impossible: 3 devices are not a multiple", "Weak scaling: the batch grows", "Efficiency\n"]:
             self.assertIn(words, text)
         self.assertIn("none of the sizes can be simulated; 3 devices: ", self.refused(
             "simulate", MODEL, *SMALL, *BATCH, "--mesh", "tp=2", "--scale", "3", "--cluster", H100, within=60))

@@ -52,8 +52,8 @@ private:
   abi::Training training;
   ProgramOptions options;
   int threads;
+  std::optional<OutputDirectory> directory; // rank 0's: before and after all that is read or written in it
   TrainingReport report;
-  std::optional<OutputDirectory> directory; // rank 0's: before all that is read or written in it
   RankState state;
   ReplicaCheck replicas;
   TrainerState done;
