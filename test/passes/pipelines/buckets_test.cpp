@@ -202,7 +202,7 @@ TEST(ChooseBucketsTest, CostsLeaveAloneWhatIsLarge) {
   ChosenBuckets chosen = Reductions().layers(12, {large, small, large, small}).choose({abi::BucketSize::Kind::Auto});
   EXPECT_EQ(textOf(chosen), "b d x12; ");
   EXPECT_THAT(chosen.rules.front().why, AllOf(HasSubstr("12 layers together"), HasSubstr("instead of 1.68 ms"),
-                                              HasSubstr("24 KB which nothing hides"), HasSubstr("are assumed")));
+                                              HasSubstr("24 KB which nothing hides"), HasSubstr("links assumed")));
   // Without figures of the links no more than 1 MB waits.
   EXPECT_EQ(textOf(Reductions(512).layers(12, {300e3, 100e3}).choose({abi::BucketSize::Kind::Auto})), "a b x2; ");
 }

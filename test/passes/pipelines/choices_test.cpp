@@ -148,7 +148,7 @@ TEST(ChoicesTest, WhatCannotBeIsNamedWithItsPlace) {
   EXPECT_THAT(problemOf("layers = [2, 0]"), HasSubstr("c.toml:1: layers: how many layers each stage has"));
   EXPECT_THAT(problemOf("layers = 2"), HasSubstr("layers = [9, 3]"));
   EXPECT_THAT(problemOf("gather_ahead = -1"), HasSubstr("c.toml:1: gather_ahead: must be a whole number"));
-  EXPECT_THAT(problemOf("bucket_bytes = 0"), HasSubstr("c.toml:1: bucket_bytes: '0' is no size"));
+  EXPECT_THAT(problemOf("bucket_bytes = 0"), HasSubstr("c.toml:1: bucket_bytes: '0' is not a size"));
   EXPECT_THAT(problemOf("bucket_bytes = \"large\""),
               HasSubstr("'large' is not a size; write a number of bytes above 0"));
   EXPECT_THAT(problemOf("[[bucket]]\nstarts = []"), HasSubstr("c.toml:1: bucket: starts: the names"));

@@ -128,7 +128,7 @@ TEST(Knock, RefusesWhoeverDoesNotKnowTheToken) {
 TEST(Knock, RefusesOtherServices) {
   Caller caller;
   sendText(caller.accepted.get(), "SSH-2.0-OpenSSH_9.2\r\n");
-  EXPECT_THAT(caller.call.get(), AllOf(StartsWith("3: "), HasSubstr("no job")));
+  EXPECT_THAT(caller.call.get(), AllOf(StartsWith("3: "), HasSubstr("not a job")));
 }
 
 } // namespace
