@@ -26,6 +26,16 @@ static void write(std::FILE *stream, fmt::text_style style, const std::string &t
 
 void dtc::sayHeading(const std::string &text) { write(stdout, fmt::emphasis::bold, text); }
 
+void dtc::sayPainted(const std::string &text, Paint paint) {
+  constexpr fmt::terminal_color backgrounds[] = {fmt::terminal_color::blue, fmt::terminal_color::cyan,
+                                                 fmt::terminal_color::magenta, fmt::terminal_color::yellow};
+  if (paint == Paint::None)
+    tell(stdout, text);
+  else
+    write(stdout,
+          fmt::bg(backgrounds[static_cast<size_t>(paint) - 1]) | fmt::fg(fmt::terminal_color::bright_white), text);
+}
+
 void dtc::sayError(const std::string &text) {
   constexpr std::string_view who = NewsPrefix,
                              what = ErrorPrefix.substr(who.size(), ErrorPrefix.size() - who.size() - 1);

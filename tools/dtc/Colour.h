@@ -23,6 +23,12 @@ template <typename... T> void say(fmt::format_string<T...> text, T &&...values) 
 /// The same in bold, where there are colours.
 void sayHeading(const std::string &text);
 
+/// What text stands on, where there are colours.
+enum class Paint { None, Blue, Cyan, Magenta, Yellow };
+
+/// Writes to the standard output, on a coloured background where there are colours.
+void sayPainted(const std::string &text, Paint paint);
+
 /// tellError, with its second word in red where there are colours.
 void sayError(const std::string &text);
 

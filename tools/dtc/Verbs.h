@@ -29,6 +29,7 @@ void addRemedies(CLI::App &app);
 void addReport(CLI::App &app);
 void addRun(CLI::App &app, int &exitCode);
 void addSample(CLI::App &app, int &exitCode);
+void addSchedule(CLI::App &app);
 void addSimulate(CLI::App &app, int &exitCode);
 void addTune(CLI::App &app);
 void addVariants(CLI::App &app);

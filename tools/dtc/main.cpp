@@ -29,6 +29,7 @@ int main(int argc, char **argv) {
     addData(app);
     addCalibrate(app);
     addSimulate(app, exitCode);
+    addSchedule(app);
     app.add_subcommand("compile", compileSummary);
     addTune(app);
     addRun(app, exitCode);

@@ -1,0 +1,29 @@
+// What `dtc schedule` answers, for people and for their programs.
+#pragma once
+
+#include "timing/timetables/simulate.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <string>
+#include <vector>
+
+namespace dtc {
+
+struct ScheduleAnswer {
+  timetables::Timetable timetable;
+  timetables::Costs costs;
+  timetables::Simulated simulated;
+  timetables::SteadyState steady;
+  std::vector<int64_t> peakStashes; ///< of each rank
+  std::string weightsOutOfOrder;    ///< or empty
+  std::string bestNamed;            ///< of "auto": the fastest named timetable that fits; or empty
+  double namedSeconds = 0;
+};
+
+/// Below the picture.
+void printSchedule(const ScheduleAnswer &answer);
+
+nlohmann::ordered_json toJson(const ScheduleAnswer &answer);
+
+} // namespace dtc
