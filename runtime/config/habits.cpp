@@ -112,6 +112,7 @@ const Row verbs[] = {
     {"write 'dtc export CHECKPOINT -o DIRECTORY'", {"convert", "save", "push", "merge"}},
     {"write 'dtc data pack'", {"tokenize", "preprocess", "prepare", "pack"}},
     {"write 'dtc inspect PROGRAM'", {"info", "show", "summary", "describe", "estimate", "dump"}},
+    {"write 'dtc schedule'", {"timetable", "timetables", "pipeline"}},
     {"write 'dtc verify'", {"check", "debug", "selftest"}},
     {"write 'dtc run PROGRAM --trace 3-5'", {"profile", "trace", "benchmark", "bench"}},
     {"write 'dtc compile'", {"build", "make", "create"}},

@@ -52,6 +52,12 @@ MALFORMED = {
         "--cluster": [], "--mesh": [], "--strategy": [], "--timetable": [], "--target": [], "--set": [], "--profile": [],
         "--schedule-effort": [], "--what-if": [], "--trace": [], "--fail-over": ["0", "-1", "x"], "--scale": ["0", "-1", "x", "1.5"],
     },
+    "schedule": {
+        "--timetable": ["1f2b", "mine.txt"], "--stages": ["0", "-1", "x", "1.5"], "--microbatches": ["0", "-1", "x", "1.5"],
+        "--ranks": ["0", "-1", "x"], "--stages-per-rank": ["0", "-1", "x"], "--memory-limit": ["0", "-1", "x", "1GB"],
+        "--forward": ["0", "-1", "x", "nan"], "--backward": ["0", "-1", "x", "nan"], "--weight": ["0", "-1", "x", "nan"],
+        "--transfer": ["-1", "x", "nan"], "--csv": [], "--output": [],
+    },
     "tune": {
         "--data": [], "--data-format": [], "--cluster": [], "--output": [], "--candidates": ["0", "1", "-1", "x", "1.5"],
         "--steps": ["0", "-1", "x", "1.5"], "--rounds": ["0", "-1", "x", "1.5"], "--hosts": [], "--remote-shell": [],
@@ -88,6 +94,9 @@ UNUSABLE = {
     "simulate": {
         "--cluster": ["missing.textproto"], "--mesh": ["dp=3"], "--strategy": ["megatorn"], "--set": ["accumulation=3"],
         "--profile": ["missing"], "--what-if": ["bandwidth"], "--scale": ["3"],
+    },
+    "schedule": {
+        "--timetable": ["missing.csv"], "--ranks": ["3", "8"], "--stages-per-rank": ["3"], "--memory-limit": ["3"],
     },
     "tune": {"--cluster": ["missing.textproto"], "--data": ["missing.bin"]},
     "inspect": {"--cluster": ["missing.textproto"]},
@@ -129,6 +138,7 @@ class CommandLine(DriverTest):
             "run": ["run"],
             "eval": ["eval", MODEL, *SMALL],
             "simulate": ["simulate", MODEL, *SMALL],
+            "schedule": ["schedule", "--stages", "4", "--microbatches", "4"],
             "tune": ["tune", self.files / "program"],
             "inspect": ["inspect", self.files / "program"],
             "explain": ["explain", self.files / "program"],

@@ -17,7 +17,7 @@ MODEL = SOURCE / "test/e2e/oracle/gpt2"
 
 # The words of a command line, and what must be offered for the last of them: all, or at least these.
 ALL = {
-    ("",): ["data", "calibrate", "simulate", "compile", "tune", "run", "eval", "sample", "verify", "inspect", "explain", "report",
+    ("",): ["data", "calibrate", "simulate", "schedule", "compile", "tune", "run", "eval", "sample", "verify", "inspect", "explain", "report",
             "export"],
     ("ver",): ["verify"],
     ("data", ""): ["pack", "show", "check"],
@@ -25,6 +25,7 @@ ALL = {
     ("data", "show", "--data-format", ""): ["auto", "llm.c", "megatron", "nanogpt"],
     ("compile", "--me"): ["--mesh", "--memory-limit"],
     ("compile", "--timetable", "g"): ["gpipe"],
+    ("schedule", "--timetable", "zb"): ["zb-h1", "zb-h2", "zbv"],
     ("compile", "x", "--compile-to", "wh"): ["what", "where", "when"],
     ("compile", "--set", "opt"): ["optimizer="],
     ("verify", "--full"): ["--full-size"],

@@ -48,7 +48,7 @@ VERBS = {
     "train": "dtc compile MODEL -o PROGRAM", "fit": "dtc run", "finetune": "dtc run", "launch": "dtc run",
     "convert": "dtc export CHECKPOINT", "save": "dtc export", "evaluate": "dtc eval MODEL", "resume": "--resume", "help": "dtc --help",
     "tokenize": "dtc data pack", "preprocess": "dtc data pack", "info": "dtc inspect", "version": "dtc --version",
-    "generate": "dtc sample MODEL",
+    "generate": "dtc sample MODEL", "timetable": "dtc schedule",
     "frobnicate": "compile, tune, run, eval, sample, verify, inspect, explain, report, export",
 }
 
