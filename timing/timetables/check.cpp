@@ -119,9 +119,8 @@ private:
 
   std::string describeWithin(size_t rank) const {
     const Wait &wait = waits[rank];
-    return fmt::format(
-        "rank {}: {} {} {}, which it needs", rank, timetables::describe(wait.entry),
-        wait.isPaired ? "is co-scheduled with" : "comes before", textOf(wait.needed));
+    return fmt::format("rank {}: {} {} {}, which it needs", rank, timetables::describe(wait.entry),
+                       wait.isPaired ? "is co-scheduled with" : "comes before", textOf(wait.needed));
   }
 
   std::string describeCycle() const {
@@ -185,7 +184,8 @@ std::string findFault(const Timetable &timetable, int64_t mostStashes) {
     if (rank < 0 || static_cast<size_t>(rank) >= timetable.ranks.size())
       return fmt::format("stage {} is on no rank", stage);
   }
-  size_t least = timetable.rankOf.size() * static_cast<size_t>(timetable.microBatches), entries = countEntries(timetable);
+  size_t least = timetable.rankOf.size() * static_cast<size_t>(timetable.microBatches);
+  size_t entries = countEntries(timetable);
   if (entries < least) // and a table of what is there would be larger than what is there
     return fmt::format("{} stages and {} micro-batches take at least {} entries, and there are {}", timetable.stages(),
                        timetable.microBatches, 2 * least, entries);

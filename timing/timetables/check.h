@@ -1,8 +1,8 @@
 // Says whether a timetable works, and if not, why: which entry of which rank is wrong.
 //
 // A timetable is valid when
-//   - each stage belongs to one rank, and has each micro-batch's forward pass and whole backward pass once. The backward
-//     pass may be split: B = I + W;
+//   - each stage belongs to one rank, and has each micro-batch's forward pass and backward pass once. The backward pass
+//     may be split: B = I + W;
 //   - all ranks come to the end. An entry waits for the forward pass of the stage before, or for its own forward pass
 //     and the input gradient of the stage behind, or, for weight gradients, for its own input gradient;
 //   - no rank holds more stashes at a time than it may. A stash is there from the beginning of the forward pass to the

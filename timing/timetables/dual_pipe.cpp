@@ -1,6 +1,6 @@
 // DualPipeV: DualPipe (DeepSeek-AI, arXiv:2412.19437) cut in half, so that each rank has two stages in a V and one copy
-// of their parameters. In its main part each forward pass runs beside a backward pass. The phases are those of DeepSeek's
-// published schedule.
+// of their parameters. In its main part each forward pass runs at the same time as a backward pass. The phases are
+// those of DeepSeek's published schedule.
 #include "timing/timetables/families.h"
 #include "timing/timetables/lane.h"
 

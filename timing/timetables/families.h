@@ -1,5 +1,5 @@
-// How the named timetables are made; named.h says what each is, and lists them. Each function appends to the empty lists
-// of all ranks.
+// How the named timetables are made; named.h says what each is, and lists them. Each function appends to the empty
+// lists of all ranks.
 #pragma once
 
 #include "timing/timetables/named.h"

@@ -1,6 +1,6 @@
-// List scheduling: makes a timetable by letting time pass. A rank that is free takes one of the entries whose inputs are
-// there, by a policy; where it would wait, it computes weight gradients that wait. Memory is never over the limit, and
-// no choice leads into a standstill:
+// List scheduling: makes a timetable by letting time pass. A rank that is free takes one of the entries whose inputs
+// are there, by a policy; where it would wait, it computes weight gradients that wait. Memory is never over the limit,
+// and no choice leads into a standstill:
 //
 //   A forward pass is begun only while the stashes of the rank's later stages have room as well. So the oldest
 //   micro-batch always finds room in all stages before it, goes through, and gives its memory back.
@@ -24,8 +24,9 @@ struct Policy {
   int32_t mostWeights = std::numeric_limits<int32_t>::max();
 };
 
-/// Fills the lists of `frame`, a timetable whose lists are empty. `memoryLimit` in the unit of stashes, for each rank: at
-/// least the sum of the stashes of its stages. Backward passes are split. Takes time proportional to entries times ranks.
+/// Fills the lists of `frame`, a timetable whose lists are empty. `memoryLimit` in the unit of stashes, for each rank:
+/// at least the sum of the stashes of its stages. Backward passes are split. Takes time proportional to entries times
+/// ranks.
 Timetable scheduleGreedily(Timetable frame, const Costs &costs, double memoryLimit, const Policy &policy);
 
 } // namespace dtc::timetables

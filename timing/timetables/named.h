@@ -43,7 +43,7 @@ struct Shape {
 struct Named {
   std::string_view name;
   Placement placement = Placement::Loop;
-  int32_t leastPerRank = 1, mostPerRank = 1; ///< stages
+  int32_t leastPerRank = 1, mostPerRank = 1;                        ///< stages
   void (*fill)(Timetable &timetable, const Shape &shape) = nullptr; ///< the lists of ranks
   std::string (*misfit)(const Shape &shape) = nullptr;              ///< why there is none of that shape; null: never
 };

@@ -2,8 +2,8 @@
 //
 // Of the named timetables (named.h) the fastest that fits; then what list scheduling makes under several policies and
 // limits (greedy.h); the best of all is improved by moving single entries, as long as it stays valid and no step gets
-// longer. So it is never slower than a named timetable that fits, and never over the limit. The order of everything that
-// is tried is fixed: equal input gives the same timetable. A longer search finds no worse one.
+// longer. So it is never slower than a named timetable that fits, and never over the limit. The order of everything
+// that is tried is fixed: equal input gives the same timetable.
 #pragma once
 
 #include "timing/timetables/simulate.h"
@@ -20,10 +20,10 @@ struct SearchRequest {
 };
 
 struct SearchResult {
-  Timetable timetable;       ///< its name is "auto"
-  double seconds = 0;        ///< of a step of it
-  std::string bestNamed;     ///< the fastest named timetable that fits; empty: none does
-  double namedSeconds = 0;   ///< of a step of that
+  Timetable timetable;     ///< its name is "auto"
+  double seconds = 0;      ///< of a step of it
+  std::string bestNamed;   ///< the fastest named timetable that fits; empty: none does
+  double namedSeconds = 0; ///< of a step of that
 };
 
 /// Throws Error (BadInput) where no timetable can keep the limit, with the least that is needed.

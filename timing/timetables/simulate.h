@@ -1,9 +1,9 @@
 // What a timetable costs: when each entry runs, how long ranks wait, and how much they keep.
 //
 // The model. A rank computes one entry at a time, in the order of its list, as soon as the entry's inputs are there.
-// What comes from another rank is there `transfer` seconds after the entry that computed it ended; transfers hide behind
-// compute and do not wait for each other. Two co-scheduled entries begin when the inputs of both are there, and end
-// together. Equal input gives equal output, to the bit.
+// What comes from another rank is there `transfer` seconds after the entry that computed it ended; transfers hide
+// behind compute and do not wait for each other. Two co-scheduled entries begin when the inputs of both are there, and
+// end together. Equal input gives equal output, to the bit.
 //
 // Two bubbles, often confused. With the mean over ranks of the time in which they compute as work:
 //   overhead  (length - work) / work: of the ideal time. (p - 1) / m for gpipe and 1f1b, (p - 1) / (v m) interleaved
@@ -28,8 +28,8 @@ struct StageCosts {
 
 struct Costs {
   std::vector<StageCosts> stages;
-  double transfer = 0;     ///< seconds from rank to rank
-  double coScheduled = 1;  ///< the time of two co-scheduled entries, as a share of the sum of their times
+  double transfer = 0;    ///< seconds from rank to rank
+  double coScheduled = 1; ///< the time of two co-scheduled entries, as a share of the sum of their times
 };
 
 /// All stages alike, with B = I + W.

@@ -50,8 +50,8 @@ private:
 };
 
 /// Calls run(rank, begin, end) for each entry [begin, end) of a rank's list, and for both of a pair at once, behind all
-/// that it needs. Returns the place where each rank stops: the length of its list, unless something never comes. Stages,
-/// micro-batches and pairs must be in range, as check.h ensures.
+/// that it needs. Returns the place where each rank stops: the length of its list, unless something never comes.
+/// Stages, micro-batches and pairs must be in range, as check.h ensures.
 template <typename Run> std::vector<size_t> walk(const Timetable &timetable, Run &&run) {
   Done done(timetable);
   size_t ranks = timetable.ranks.size();

@@ -139,8 +139,8 @@ void schedule(const ScheduleOptions &options) {
 void addCosts(CLI::App &verb, ScheduleOptions &options) {
   for (auto [name, value, help] :
        {std::tuple{"--forward", &options.forward, "Seconds of a stage's forward pass, or any other unit of time"},
-        std::tuple{"--backward", &options.backward, "The same of the input gradient, the first part of a backward pass"},
-        std::tuple{"--weight", &options.weight, "The same of the weight gradients, the second part"}})
+        std::tuple{"--backward", &options.backward, "The same of a backward pass's first part, the input gradient"},
+        std::tuple{"--weight", &options.weight, "The same of its second part, the weight gradients"}})
     verb.add_option(name, *value, help)->check(CLI::PositiveNumber)->type_name("SECONDS")->capture_default_str();
   verb.add_option("--transfer", options.transfer, "The same of a transfer from rank to rank")
       ->check(CLI::NonNegativeNumber)
@@ -156,20 +156,20 @@ void dtc::addSchedule(CLI::App &app) {
       "schedule", "Draw the timetable of a pipeline, check it, and say what it costs: no model is needed.");
   verb->footer("\nExamples:\n"
                "  $ dtc schedule --stages 8 --microbatches 32 --timetable zbv\n"
-               "  $ dtc schedule --stages 8 --microbatches 16 --timetable interleaved --stages-per-rank 4 -o picture.svg\n"
+               "  $ dtc schedule --stages 8 --microbatches 16 --timetable interleaved --ranks 2 -o picture.svg\n"
                "  $ dtc schedule --stages 4 --microbatches 8 --timetable auto --memory-limit 5 --csv mine.csv\n"
                "  $ dtc schedule --timetable mine.csv --transfer 0.25 --json\n");
   verb->add_option("--timetable", options->timetable,
                    "A name, auto (a search for the fastest), or a .csv file as torch.distributed.pipelining has them")
-      ->check(CLI::Validator([](const std::string &text) { return checkTimetable(text); }, "{" + knownNames() + "}", ""))
+      ->check(CLI::Validator([](const std::string &text) { return checkTimetable(text); }, "{" + knownNames() + "}"))
       ->capture_default_str();
   auto count = [&](const std::string &name, int64_t &value, const char *help) {
     return verb->add_option(name, value, help)->check(atLeast(1))->type_name("COUNT");
   };
   count("--stages", options->stages, "Parts of the model");
   count("--microbatches", options->microBatches, "Micro-batches of a step");
-  CLI::Option *ranks = count("--ranks", options->ranks,
-                             "Ranks that share the stages evenly; by default as few stages a rank as the timetable takes");
+  CLI::Option *ranks =
+      count("--ranks", options->ranks, "Ranks that share the stages; by default each has as few as the timetable takes");
   count("--stages-per-rank", options->stagesPerRank, "The same, said the other way round")->excludes(ranks);
   addCosts(*verb, *options);
   count("--memory-limit", options->memoryLimit,

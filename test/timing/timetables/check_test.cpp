@@ -58,8 +58,8 @@ TEST(Check, NamesRanksThatWaitForEachOther) {
 
 TEST(Check, NamesPairsThatCannotBe) {
   EXPECT_EQ(faultIn("(0F0;0F1)OVERLAP_F_B,0B0,0B1\n"),
-            "rank 0: 0F0 (stage 0, micro-batch 0) and 0F1 (stage 0, micro-batch 1) are co-scheduled, but only a forward "
-            "and a backward pass can be");
+            "rank 0: 0F0 (stage 0, micro-batch 0) and 0F1 (stage 0, micro-batch 1) are co-scheduled, but only a "
+            "forward and a backward pass can be");
   Timetable timetable = readCsv("0F0,0B0\n", "mine");
   timetable.ranks[0][1].withNext = true;
   EXPECT_THAT(findFault(timetable), HasSubstr("there is no single entry beside it"));
@@ -91,7 +91,8 @@ TEST(Check, ExplainsTimetablesThatWereChanged) {
   EXPECT_EQ(findFault(timetable), "rank 3: 4F0 (stage 4, micro-batch 0) comes before 3F0, which it needs");
   timetable = generate("zbv", {4, 2, 8});
   timetable.ranks[2][0].microBatch = 8;
-  EXPECT_EQ(findFault(timetable), "rank 2: 2F8 (stage 2, micro-batch 8) has a micro-batch that is not there; there are 8");
+  EXPECT_EQ(findFault(timetable),
+            "rank 2: 2F8 (stage 2, micro-batch 8) has a micro-batch that is not there; there are 8");
   timetable.ranks[2][0] = {Kind::Forward, false, 8, 0};
   EXPECT_EQ(findFault(timetable), "rank 2: 8F0 (stage 8, micro-batch 0) has a stage that is not there; there are 8");
 }
