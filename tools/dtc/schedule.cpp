@@ -1,7 +1,7 @@
 // dtc schedule: what a pipeline's timetable looks like, and what it costs; no model is needed.
 #include "runtime/program/start/command_line.h"
-#include "runtime/support/atomic_file.h"
 #include "runtime/support/error.h"
+#include "runtime/support/output_file.h"
 #include "timing/timetables/check.h"
 #include "timing/timetables/csv.h"
 #include "timing/timetables/named.h"
