@@ -103,7 +103,7 @@ void requireValid(const ScheduleOptions &options, const Timetable &timetable) {
     throw Error(ExitCode::BadInput, fmt::format("{}: {}", options.timetable, fault));
 }
 
-void writeFile(const std::string &path, const std::string &text) {
+void writeWhereNamed(const std::string &path, const std::string &text) {
   if (path.empty())
     return;
   AtomicFile file(path);
@@ -125,9 +125,9 @@ void schedule(const ScheduleOptions &options) {
       simulateSteps(answer.timetable, answer.costs, static_cast<int32_t>(answer.timetable.ranks.size()) + more);
   answer.peakStashes = peakStashes(answer.timetable);
   answer.weightsOutOfOrder = findWeightsOutOfOrder(answer.timetable);
-  writeFile(options.csv, writeCsv(answer.timetable));
+  writeWhereNamed(options.csv, writeCsv(answer.timetable));
   if (!options.picture.empty())
-    writeFile(options.picture, scheduleSvg(answer.timetable, answer.simulated));
+    writeWhereNamed(options.picture, scheduleSvg(answer.timetable, answer.simulated));
   if (options.json) {
     printJson(toJson(answer));
     return;
@@ -137,14 +137,14 @@ void schedule(const ScheduleOptions &options) {
 }
 
 void addCosts(CLI::App &verb, ScheduleOptions &options) {
+  constexpr double least = 1e-9, most = 1e9; // so that sums of all of them are numbers
   for (auto [name, value, help] :
        {std::tuple{"--forward", &options.forward, "Seconds of a stage's forward pass, or any other unit of time"},
         std::tuple{"--backward", &options.backward, "The same of a backward pass's first part, the input gradient"},
         std::tuple{"--weight", &options.weight, "The same of its second part, the weight gradients"}})
-    verb.add_option(name, *value, help)->check(CLI::PositiveNumber)->type_name("SECONDS")->capture_default_str();
+    verb.add_option(name, *value, help)->check(CLI::Range(least, most))->capture_default_str();
   verb.add_option("--transfer", options.transfer, "The same of a transfer from rank to rank")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("SECONDS")
+      ->check(CLI::Range(0.0, most))
       ->capture_default_str();
 }
 
@@ -169,7 +169,7 @@ void dtc::addSchedule(CLI::App &app) {
   count("--stages", options->stages, "Parts of the model");
   count("--microbatches", options->microBatches, "Micro-batches of a step");
   CLI::Option *ranks =
-      count("--ranks", options->ranks, "Ranks that share the stages; by default each has as few as the timetable takes");
+      count("--ranks", options->ranks, "Ranks that share the stages; by default as many as the timetable can use");
   count("--stages-per-rank", options->stagesPerRank, "The same, said the other way round")->excludes(ranks);
   addCosts(*verb, *options);
   count("--memory-limit", options->memoryLimit,
