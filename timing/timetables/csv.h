@@ -12,8 +12,8 @@
 
 namespace dtc::timetables {
 
-/// Throws Error (BadInput) with the name, row and column (both from 1) and text of a cell that is none. What is read
-/// may be invalid: check.h says.
+/// Throws Error (BadInput) with the name, row and column (both from 1) and text of a cell that is not an entry. What is
+/// read may be invalid: check.h says.
 Timetable readCsv(std::string_view text, const std::string &name);
 
 /// What a file holds; its path is the timetable's name. Throws Error where it cannot be read.
