@@ -263,8 +263,8 @@ class Report(DriverTest):
         self.assertIn("neither metrics.jsonl nor settings.toml", self.refused("report", self.directory / "empty"))
         self.assertIn("is a file", self.refused("report", self.directory / "file"))
         out = write_metrics(self.directory / "a", 3, lambda step: 3.0)
-        self.assertIn("no run's folder", self.refused("report", out, "--compare", self.directory / "empty", "-o",
-                                                      self.directory / "r.html"))
+        self.assertIn("not the folder of a run", self.refused("report", out, "--compare", self.directory / "empty", "-o",
+                                                              self.directory / "r.html"))
         self.assertFalse((self.directory / "r.html").exists())
         # What cannot be read of a run is said, and the rest is drawn.
         (out / "trace.json").write_text('{"traceEvents": [{')
