@@ -103,13 +103,13 @@ module attributes {dt.mesh = #dt.mesh<"tp" = 2>} {
       %w: tensor<7xf32> {dt.port = #dt.port<parameter "w", placed = <[{"tp"}]>>},
       %x: tensor<7xi32> {dt.port = #dt.port<input "x", placed = <[{"tp"}]>>})
       -> (tensor<f32> {dt.port = #dt.port<output "y", placed = <[]>>}) {
-    // CHECK: %[[CHOSEN:.*]] = dt.select %{{.*}}, %arg0,
+    // CHECK: %[[CHOSEN:.*]] = dt.select %{{.*}}, %{{.*}}, %arg0
     // CHECK: %[[MASKED:.*]] = dt.select %{{.*}}, %[[CHOSEN]],
     // CHECK-NEXT: dt.reduce sum %[[MASKED]]
     %zero = dt.constant dense<0> : tensor<7xi32>
     %otherwise = dt.constant dense<1.0> : tensor<7xf32>
     %0 = dt.compare lt %x, %zero : tensor<7xi32> -> tensor<7xi1>
-    %1 = dt.select %0, %w, %otherwise : tensor<7xi1>, tensor<7xf32>
+    %1 = dt.select %0, %otherwise, %w : tensor<7xi1>, tensor<7xf32>
     %2 = dt.reduce sum %1 over [0] : tensor<7xf32> -> tensor<f32>
     return %2 : tensor<f32>
   }
