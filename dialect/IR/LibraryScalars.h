@@ -38,7 +38,7 @@ public:
   void set(int64_t Scalars::*field, LaunchScalar value) { put(dtc::abi::library::indexOf(field), std::move(value)); }
   void set(int64_t Scalars::*field, int64_t value) { set(field, LaunchScalar::of(value)); }
   void set(double Scalars::*field, double value) { put(dtc::abi::library::indexOf(field), LaunchScalar::of(value)); }
-  /// The type of an operand's elements, as kernels that compute are told it.
+  /// The type of an operand's elements, as a scalar for kernels that compute.
   void setElement(int64_t Scalars::*field, Type type) { set(field, static_cast<int64_t>(elementTypeOf(type).type)); }
 
   /// All of a part of several integers, such as strides, or of several reals.

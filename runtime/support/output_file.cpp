@@ -76,7 +76,7 @@ void OutputFile::finish() {
 // A file by itself
 //===----------------------------------------------------------------------===//
 
-/// Where to write for `path`: a program that is told to write to /dev/stdout must not replace that link.
+/// Where to write for `path`: an output named /dev/stdout must not replace that link.
 static std::string targetOf(const std::string &path) {
   struct stat status;
   if (lstat(path.c_str(), &status) != 0 || !S_ISLNK(status.st_mode))
