@@ -199,16 +199,10 @@ void JobFile::refuseIfTooLarge(uint64_t bytes) const {
 }
 
 void JobFile::grow(uint64_t bytes, bool allocate) {
-  struct stat status;
-  if (fstat(file, &status) == 0 && uint64_t(status.st_size) >= bytes && !allocate)
-    return;
   refuseIfTooLarge(bytes);
-  int number = 0;
-  if (uint64_t(status.st_size) < bytes && ftruncate(file, static_cast<off_t>(bytes)) != 0)
-    number = errno;
-  else if (allocate)
-    number = posix_fallocate(file, 0, static_cast<off_t>(bytes));
-  if (number != 0)
+  // Allocating never makes a file smaller, as truncating would where another rank has just made it larger.
+  uint64_t begin = allocate ? 0 : bytes - 1;
+  if (int number = posix_fallocate(file, static_cast<off_t>(begin), static_cast<off_t>(bytes - begin)))
     throw Error("cannot get " + std::to_string(bytes) +
                 " bytes for the memory that the ranks share: " + std::strerror(number));
 }
