@@ -13,9 +13,17 @@ template <class Scalars> static Scalars scalarsOf(const LibraryCall &call) {
   return load<Scalars>(call.scalars.data());
 }
 
-/// Puts changed scalars back.
-template <class Scalars> static void store(const Scalars &scalars, LibraryCall &call) {
+/// Changes the scalars of a call.
+template <class Scalars, class Edit> static Scalars change(LibraryCall &call, const Edit &edit) {
+  auto scalars = scalarsOf<Scalars>(call);
+  edit(scalars);
   std::memcpy(call.scalars.data(), &scalars, sizeof scalars);
+  return scalars;
+}
+
+/// Changes the scalars of a call whose grid follows from them.
+template <class Scalars, class Edit> static void cut(LibraryCall &call, const Edit &edit) {
+  call.grid = change<Scalars>(call, edit).grid();
 }
 
 std::vector<int64_t> BufferPart::elements() const {
@@ -61,10 +69,8 @@ static int64_t noInteger(const LibraryCall &, size_t, int64_t, uint32_t) { retur
 
 /// Tiles have up to 32 rows and 48 columns, blocks up to 1536 of the depth (runtime/kernels/cpu/gemm.cpp).
 static void cutGemm(LibraryCall &call) {
-  auto s = scalarsOf<GemmScalars>(call);
-  shorten(s.batch, 2), shorten(s.m, 32), shorten(s.n, 48), shorten(s.k, 1536);
-  store(s, call);
-  call.grid = s.grid();
+  cut<GemmScalars>(
+      call, [](auto &s) { shorten(s.batch, 2), shorten(s.m, 32), shorten(s.n, 48), shorten(s.k, 1536); });
 }
 
 static std::vector<BufferPart> gemmPlaces(const LibraryCall &call) {
@@ -83,13 +89,12 @@ static std::vector<BufferPart> gemmPlaces(const LibraryCall &call) {
 
 /// Tiles have 32 queries and 64 keys.
 template <class Scalars> static void cutAttention(LibraryCall &call) {
-  auto s = scalarsOf<Scalars>(call);
-  for (int64_t *size : {&s.B, &s.G, &s.R})
-    shorten(*size, 1);
-  for (int64_t *size : {&s.S, &s.T})
-    shorten(*size, 64);
-  store(s, call);
-  call.grid = s.grid();
+  cut<Scalars>(call, [](Scalars &s) {
+    for (int64_t *size : {&s.B, &s.G, &s.R})
+      shorten(*size, 1);
+    for (int64_t *size : {&s.S, &s.T})
+      shorten(*size, 64);
+  });
 }
 
 static BufferPart headRows(const AttentionScalars &s, const QueryStrides &strides) {
@@ -138,28 +143,24 @@ static int64_t attentionInteger(const LibraryCall &call, size_t buffer, int64_t 
 // Kernels that go through rows
 //===----------------------------------------------------------------------===//
 
+template <class Scalars> static BufferPart stridedRows(const Scalars &s, const RowStrides &strides) {
+  return {0, {s.outer, s.S, s.inner, s.E}, {strides.outer, strides.s, strides.inner, 1}};
+}
+
 static void cutRotary(LibraryCall &call) {
-  auto s = scalarsOf<RotaryScalars>(call);
-  shorten(s.outer, 2), shorten(s.S, 16), shorten(s.inner, 4);
-  store(s, call);
-  call.grid = s.grid();
+  cut<RotaryScalars>(call, [](auto &s) { shorten(s.outer, 2), shorten(s.S, 16), shorten(s.inner, 4); });
 }
 
 static std::vector<BufferPart> rotaryPlaces(const LibraryCall &call) {
   auto s = scalarsOf<RotaryScalars>(call);
-  auto rows = [&](const RowStrides &strides) {
-    return BufferPart{0, {s.outer, s.S, s.inner, s.E}, {strides.outer, strides.s, strides.inner, 1}};
-  };
-  return {rows(s.x), dense(s.S), rows(s.out)};
+  return {stridedRows(s, s.x), dense(s.S), stridedRows(s, s.out)};
 }
 
 static int64_t rotaryInteger(const LibraryCall &, size_t, int64_t, uint32_t random) { return random % 100000; }
 
 static void cutGather(LibraryCall &call) {
-  auto s = scalarsOf<GatherScalars>(call);
-  shorten(s.rows, 64);
+  change<GatherScalars>(call, [](auto &s) { shorten(s.rows, 64); });
   shorten(call.grid, 32);
-  store(s, call);
 }
 
 static std::vector<BufferPart> gatherPlaces(const LibraryCall &call) {
@@ -168,9 +169,7 @@ static std::vector<BufferPart> gatherPlaces(const LibraryCall &call) {
 }
 
 static void cutScatterAdd(LibraryCall &call) {
-  auto s = scalarsOf<ScatterAddScalars>(call);
-  shorten(s.rows, 64), shorten(s.count, 32);
-  store(s, call);
+  change<ScatterAddScalars>(call, [](auto &s) { shorten(s.rows, 64), shorten(s.count, 32); });
 }
 
 static std::vector<BufferPart> scatterAddPlaces(const LibraryCall &call) {
@@ -185,16 +184,13 @@ template <class Scalars> static int64_t rowInteger(const LibraryCall &call, size
 }
 
 static void cutWriteRows(LibraryCall &call) {
-  auto s = scalarsOf<WriteRowsScalars>(call);
-  shorten(s.outer, 2), shorten(s.S, 16), shorten(s.inner, 4), shorten(s.T, 64);
-  store(s, call);
-  call.grid = s.grid();
+  cut<WriteRowsScalars>(
+      call, [](auto &s) { shorten(s.outer, 2), shorten(s.S, 16), shorten(s.inner, 4), shorten(s.T, 64); });
 }
 
 static std::vector<BufferPart> writeRowsPlaces(const LibraryCall &call) {
   auto s = scalarsOf<WriteRowsScalars>(call);
-  return {BufferPart{0, {s.outer, s.S, s.inner, s.E}, {s.strides.outer, s.strides.s, s.strides.inner, 1}}, dense(s.S),
-          dense(s.outer * s.T * s.inner * s.E)};
+  return {stridedRows(s, s.strides), dense(s.S), dense(s.outer * s.T * s.inner * s.E)};
 }
 
 /// Positions rise, the first and the last ones perhaps outside.
@@ -205,13 +201,12 @@ static int64_t positionInteger(const LibraryCall &call, size_t, int64_t element,
 
 /// The last dimension stays, and that of which a source may have less: copies end as they do.
 static void cutCopy(LibraryCall &call) {
-  auto s = scalarsOf<CopyScalars>(call);
-  bool isLimited = s.available != INT64_MAX;
-  for (int dim = 0; dim < 5; ++dim)
-    if (!isLimited || dim != s.limitedDim)
-      shorten(s.sizes[dim], 8);
-  store(s, call);
-  call.grid = s.grid();
+  cut<CopyScalars>(call, [](CopyScalars &s) {
+    bool isLimited = s.available != INT64_MAX;
+    for (int dim = 0; dim < 5; ++dim)
+      if (!isLimited || dim != s.limitedDim)
+        shorten(s.sizes[dim], 8);
+  });
 }
 
 static std::vector<BufferPart> copyPlaces(const LibraryCall &call) {

@@ -233,37 +233,44 @@ template <class Scalars, class Launch> static Scalars attentionScalars(const Lau
   return scalars;
 }
 
-template <class Number> static void attentionForward(const LibraryLaunchOf<Number> &launch) {
-  auto s = attentionScalars<AttentionScalars>(launch);
-  int rest = s.starts ? 7 : 6;
+/// A launch of attention, with views of its buffers.
+template <class Scalars, class Number> struct AttentionLaunch {
   using Rows = AttentionRowsOf<Number>;
-  Rows rows = attentionRows(launch, s);
-  require("dtc_attention_forward", "the grid", launch.grid, s.grid());
-  auto input = [&](int buffer, const auto &strides) {
+
+  const LibraryLaunchOf<Number> &launch;
+  Scalars scalars;
+  Rows rows;
+  int rest; ///< the first buffer after the inputs
+
+  explicit AttentionLaunch(const LibraryLaunchOf<Number> &launch)
+      : launch(launch), scalars(attentionScalars<Scalars>(launch)), rows(attentionRows(launch, scalars)),
+        rest(scalars.starts ? 7 : 6) {
+    require(symbolOf<Scalars>(), "the grid", launch.grid, scalars.grid());
+    launch.buffers[rest + 1].require(rows.batch * rows.groups * rows.repeats * rows.queries);
+  }
+
+  auto input(int buffer, const auto &strides) const {
     return attentionView<typename Rows::Input>(launch.buffers[buffer], rows, strides);
-  };
-  const BufferOf<Number> &lse = launch.buffers[rest + 1];
-  lse.require(rows.batch * rows.groups * rows.repeats * rows.queries);
-  rows.forward(input(0, s.q), input(1, s.k), input(2, s.v),
-               attentionView<typename Rows::Output>(launch.buffers[rest], rows, s.out), lse.data);
+  }
+  auto output(int buffer, const auto &strides) const {
+    return attentionView<typename Rows::Output>(launch.buffers[buffer], rows, strides);
+  }
+  auto *lse() const { return launch.buffers[rest + 1].data; }
+};
+
+template <class Number> static void attentionForward(const LibraryLaunchOf<Number> &launch) {
+  AttentionLaunch<AttentionScalars, Number> its(launch);
+  const auto &s = its.scalars;
+  its.rows.forward(its.input(0, s.q), its.input(1, s.k), its.input(2, s.v), its.output(its.rest, s.out), its.lse());
 }
 
 template <class Number> static void attentionBackward(const LibraryLaunchOf<Number> &launch) {
-  auto s = attentionScalars<AttentionBackwardScalars>(launch);
-  int rest = s.starts ? 7 : 6;
-  using Rows = AttentionRowsOf<Number>;
-  Rows rows = attentionRows(launch, s);
-  require("dtc_attention_backward", "the grid", launch.grid, s.grid());
-  auto input = [&](int buffer, const auto &strides) {
-    return attentionView<typename Rows::Input>(launch.buffers[buffer], rows, strides);
-  };
-  auto output = [&](int buffer, const auto &strides) {
-    return attentionView<typename Rows::Output>(launch.buffers[buffer], rows, strides);
-  };
-  const BufferOf<Number> &lse = launch.buffers[rest + 1];
-  lse.require(rows.batch * rows.groups * rows.repeats * rows.queries);
-  rows.backward(input(0, s.q), input(1, s.k), input(2, s.v), input(rest, s.out), lse.data, input(rest + 2, s.dOut),
-                output(rest + 3, s.dQ), output(rest + 4, s.dK), output(rest + 5, s.dV));
+  AttentionLaunch<AttentionBackwardScalars, Number> its(launch);
+  const auto &s = its.scalars;
+  int rest = its.rest;
+  its.rows.backward(its.input(0, s.q), its.input(1, s.k), its.input(2, s.v), its.input(rest, s.out), its.lse(),
+                    its.input(rest + 2, s.dOut), its.output(rest + 3, s.dQ), its.output(rest + 4, s.dK),
+                    its.output(rest + 5, s.dV));
 }
 
 template <class Number> static void rotary(const LibraryLaunchOf<Number> &launch) {
