@@ -53,44 +53,32 @@ private:
 
 bool isFloat(Value value) { return isa<FloatType>(getElementTypeOrSelf(value.getType())); }
 
-/// A binary operation with one form for floating point and one for integers (masks among them).
-template <typename FloatOp, typename IntegerOp>
-Value emitBinary(OpBuilder &builder, Location loc, ValueRange operands) {
+/// A binary operation with one form for floating point, which may have flags, and one for integers (masks among them).
+template <typename FloatOp, typename IntegerOp, typename... Flags>
+Value emitBinary(OpBuilder &builder, Location loc, ValueRange operands, Flags... flags) {
   if (isFloat(operands[0]))
-    return FloatOp::create(builder, loc, operands[0], operands[1]);
+    return FloatOp::create(builder, loc, operands[0], operands[1], flags...);
   return IntegerOp::create(builder, loc, operands[0], operands[1]);
 }
 
 } // namespace
 
-Value NegOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {
-  return arith::NegFOp::create(builder, loc, operands[0]);
-}
-
-Value ExpOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {
-  return math::ExpOp::create(builder, loc, operands[0]);
-}
-
-Value LogOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {
-  return math::LogOp::create(builder, loc, operands[0]);
-}
-
-Value SqrtOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {
-  return math::SqrtOp::create(builder, loc, operands[0]);
-}
+#define DT_EMIT_UNARY(Op, Code)                                                                                        \
+  Value Op::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {                                 \
+    return Code::create(builder, loc, operands[0]);                                                                    \
+  }
+DT_EMIT_UNARY(NegOp, arith::NegFOp)
+DT_EMIT_UNARY(ExpOp, math::ExpOp)
+DT_EMIT_UNARY(LogOp, math::LogOp)
+DT_EMIT_UNARY(SqrtOp, math::SqrtOp)
+DT_EMIT_UNARY(TanhOp, math::TanhOp)
+DT_EMIT_UNARY(ErfOp, math::ErfOp)
+#undef DT_EMIT_UNARY
 
 Value RsqrtOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type type) {
   // Two correctly rounded operations: the hardware's estimate has only 12 or 14 bits.
   FloatCode code(builder, loc, type);
   return code.div(code.constant(1), math::SqrtOp::create(builder, loc, operands[0]));
-}
-
-Value TanhOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {
-  return math::TanhOp::create(builder, loc, operands[0]);
-}
-
-Value ErfOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {
-  return math::ErfOp::create(builder, loc, operands[0]);
 }
 
 Value LogisticOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type type) {
@@ -163,29 +151,21 @@ double GeluGradOp::getCodeError(ArrayRef<double> operands, double) { return std:
 /// Near 1 the logarithm cancels.
 double LogOp::getCodeError(ArrayRef<double>, double result) { return std::abs(result) * 0x1p-21 + 2e-8; }
 
-Value AddOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type type) {
-  if (isFloat(operands[0]))
-    return FloatCode(builder, loc, type).add(operands[0], operands[1]);
-  return arith::AddIOp::create(builder, loc, operands[0], operands[1]);
+Value AddOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {
+  return emitBinary<arith::AddFOp, arith::AddIOp>(builder, loc, operands, arith::FastMathFlags::contract);
 }
 
-Value SubOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type type) {
-  if (isFloat(operands[0]))
-    return FloatCode(builder, loc, type).sub(operands[0], operands[1]);
-  return arith::SubIOp::create(builder, loc, operands[0], operands[1]);
+Value SubOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {
+  return emitBinary<arith::SubFOp, arith::SubIOp>(builder, loc, operands, arith::FastMathFlags::contract);
 }
 
-Value MulOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type type) {
-  if (isFloat(operands[0]))
-    return FloatCode(builder, loc, type).mul(operands[0], operands[1]);
-  return arith::MulIOp::create(builder, loc, operands[0], operands[1]);
+Value MulOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {
+  return emitBinary<arith::MulFOp, arith::MulIOp>(builder, loc, operands, arith::FastMathFlags::contract);
 }
 
 Value DivOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {
   // A divisor that a whole row shares may become a factor: softmax divides by its row's sum.
-  if (isFloat(operands[0]))
-    return arith::DivFOp::create(builder, loc, operands[0], operands[1], arith::FastMathFlags::arcp);
-  return arith::DivSIOp::create(builder, loc, operands[0], operands[1]);
+  return emitBinary<arith::DivFOp, arith::DivSIOp>(builder, loc, operands, arith::FastMathFlags::arcp);
 }
 
 Value MaxOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {

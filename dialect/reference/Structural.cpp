@@ -139,50 +139,26 @@ LogicalResult ConcatOp::evaluate(Operands operands, const RankContext &, Results
   return success();
 }
 
-LogicalResult TagOp::evaluate(Operands operands, const RankContext &, Results &results) {
-  results.push_back(operands[0]);
-  return success();
-}
-
-LogicalResult BarrierOp::evaluate(Operands operands, const RankContext &, Results &results) {
-  results.push_back(operands[0]);
-  return success();
-}
-
-LogicalResult ReshardOp::evaluate(Operands operands, const RankContext &, Results &results) {
-  results.push_back(operands[0]);
-  return success();
-}
-
-LogicalResult CopyOp::evaluate(Operands operands, const RankContext &, Results &results) {
-  results.push_back(operands[0]);
-  return success();
-}
-
-LogicalResult OffloadOp::evaluate(Operands operands, const RankContext &, Results &results) {
-  results.push_back(operands[0]);
-  return success();
-}
-
-LogicalResult FetchOp::evaluate(Operands operands, const RankContext &, Results &results) {
-  results.push_back(operands[0]);
-  return success();
-}
+// Wherever a value is stored, and however it is marked, it is the same.
+#define DT_EVALUATE_AS_OPERAND(Op)                                                                                     \
+  LogicalResult Op::evaluate(Operands operands, const RankContext &, Results &results) {                               \
+    results.push_back(operands[0]);                                                                                    \
+    return success();                                                                                                  \
+  }
+DT_EVALUATE_AS_OPERAND(TagOp)
+DT_EVALUATE_AS_OPERAND(BarrierOp)
+DT_EVALUATE_AS_OPERAND(ReshardOp)
+DT_EVALUATE_AS_OPERAND(CopyOp)
+DT_EVALUATE_AS_OPERAND(OffloadOp)
+DT_EVALUATE_AS_OPERAND(FetchOp)
+DT_EVALUATE_AS_OPERAND(WaitOp)
+DT_EVALUATE_AS_OPERAND(AwaitOp)
+#undef DT_EVALUATE_AS_OPERAND
 
 LogicalResult UpdateSliceOp::evaluate(Operands operands, const RankContext &, Results &results) {
   HostTensor &result = results.emplace_back(operands[0].shape);
   *result.elements = *operands[0].elements;
   writeBox(operands[1], result, getOffsets());
-  return success();
-}
-
-LogicalResult WaitOp::evaluate(Operands operands, const RankContext &, Results &results) {
-  results.push_back(operands[0]);
-  return success();
-}
-
-LogicalResult AwaitOp::evaluate(Operands operands, const RankContext &, Results &results) {
-  results.push_back(operands[0]);
   return success();
 }
 
