@@ -62,25 +62,18 @@ static bool isSplatOf(Attribute operand, double number) {
   return dense.getSplatValue<APInt>().getSExtValue() == static_cast<int64_t>(number);
 }
 
-OpFoldResult AddOp::fold(FoldAdaptor adaptor) {
-  if (isSplatOf(adaptor.getRhs(), 0))
-    return getLhs();
-  return isSplatOf(adaptor.getLhs(), 0) ? OpFoldResult(getRhs()) : OpFoldResult();
+/// The operand that is left where the other one is `neutral`: on the left only where the operation `commutes`.
+template <typename Op>
+static OpFoldResult foldNeutral(Op op, typename Op::FoldAdaptor adaptor, double neutral, bool commutes) {
+  if (isSplatOf(adaptor.getRhs(), neutral))
+    return op.getLhs();
+  return commutes && isSplatOf(adaptor.getLhs(), neutral) ? OpFoldResult(op.getRhs()) : OpFoldResult();
 }
 
-OpFoldResult SubOp::fold(FoldAdaptor adaptor) {
-  return isSplatOf(adaptor.getRhs(), 0) ? OpFoldResult(getLhs()) : OpFoldResult();
-}
-
-OpFoldResult MulOp::fold(FoldAdaptor adaptor) {
-  if (isSplatOf(adaptor.getRhs(), 1))
-    return getLhs();
-  return isSplatOf(adaptor.getLhs(), 1) ? OpFoldResult(getRhs()) : OpFoldResult();
-}
-
-OpFoldResult DivOp::fold(FoldAdaptor adaptor) {
-  return isSplatOf(adaptor.getRhs(), 1) ? OpFoldResult(getLhs()) : OpFoldResult();
-}
+OpFoldResult AddOp::fold(FoldAdaptor adaptor) { return foldNeutral(*this, adaptor, 0, /*commutes=*/true); }
+OpFoldResult SubOp::fold(FoldAdaptor adaptor) { return foldNeutral(*this, adaptor, 0, /*commutes=*/false); }
+OpFoldResult MulOp::fold(FoldAdaptor adaptor) { return foldNeutral(*this, adaptor, 1, /*commutes=*/true); }
+OpFoldResult DivOp::fold(FoldAdaptor adaptor) { return foldNeutral(*this, adaptor, 1, /*commutes=*/false); }
 
 /// A value that went to a wider type, which holds it exactly, comes back unchanged; a detour through a narrower type
 /// rounds.

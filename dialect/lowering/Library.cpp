@@ -334,16 +334,20 @@ static int64_t innerRows(ArrayRef<int64_t> shape) {
   return inner;
 }
 
+/// The sizes of [outer, S, inner..., E].
+template <class Scalars> static void setRows(LibraryCallBuilder<Scalars> &call, ArrayRef<int64_t> shape) {
+  call.set(&Scalars::outer, shape[0]);
+  call.set(&Scalars::S, shape[1]);
+  call.set(&Scalars::inner, innerRows(shape));
+  call.set(&Scalars::E, shape.back());
+}
+
 FailureOr<LibraryCall> WriteRowsOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
   std::optional<SmallVector<int64_t>> strides = rowStrides(layouts[1]);
   if (!strides)
     return failure();
-  ArrayRef<int64_t> shape = layouts[1].shape;
   LibraryCallBuilder<WriteRowsScalars> call;
-  call.set(&WriteRowsScalars::outer, shape[0]);
-  call.set(&WriteRowsScalars::S, shape[1]);
-  call.set(&WriteRowsScalars::inner, innerRows(shape));
-  call.set(&WriteRowsScalars::E, shape.back());
+  setRows(call, layouts[1].shape);
   call.set(&WriteRowsScalars::T, layouts[0].shape[1]);
   call.setAll(&WriteRowsScalars::strides, *strides);
   call.set(&WriteRowsScalars::bytes, elementTypeOf(getType()).bytes);
@@ -358,12 +362,8 @@ FailureOr<LibraryCall> RotaryOp::getLibraryCall(ArrayRef<StridedLayout> layouts,
   auto in = rowStrides(layouts[0]), out = rowStrides(layouts[2]);
   if (!in || !out)
     return failure();
-  ArrayRef<int64_t> shape = layouts[0].shape;
   LibraryCallBuilder<RotaryScalars> call;
-  call.set(&RotaryScalars::outer, shape[0]);
-  call.set(&RotaryScalars::S, shape[1]);
-  call.set(&RotaryScalars::inner, innerRows(shape));
-  call.set(&RotaryScalars::E, shape.back());
+  setRows(call, layouts[0].shape);
   call.set(&RotaryScalars::theta, getTheta().convertToDouble());
   call.set(&RotaryScalars::sign, getInverse() ? -1 : 1);
   call.setAll(&RotaryScalars::x, *in);

@@ -6,6 +6,7 @@
 #include "dialect/IR/Names.h"
 #include "passes/analysis/GatheredState.h"
 #include "runtime/abi/timetables.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 #include <map>
 
@@ -17,19 +18,14 @@ namespace dtc {
 using Kind = FlatCommand::Kind;
 
 static Kind kindOf(Operation *op) {
-  if (isa<SendOp>(op))
-    return Kind::Send;
-  if (isa<RecvOp>(op))
-    return Kind::Receive;
-  if (isa<AwaitOp>(op))
-    return Kind::Await;
-  if (isa<WaitOp>(op))
-    return Kind::Wait;
-  if (isa<CollectiveOpInterface>(op))
-    return Kind::Start;
-  if (isa<HostCopyOpInterface>(op))
-    return Kind::Copy;
-  return isView(op) ? Kind::View : Kind::Launch;
+  return llvm::TypeSwitch<Operation *, Kind>(op)
+      .Case([](SendOp) { return Kind::Send; })
+      .Case([](RecvOp) { return Kind::Receive; })
+      .Case([](AwaitOp) { return Kind::Await; })
+      .Case([](WaitOp) { return Kind::Wait; })
+      .Case([](CollectiveOpInterface) { return Kind::Start; })
+      .Case([](HostCopyOpInterface) { return Kind::Copy; })
+      .Default([](Operation *other) { return isView(other) ? Kind::View : Kind::Launch; });
 }
 
 namespace {
