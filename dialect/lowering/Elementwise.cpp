@@ -63,17 +63,21 @@ Value emitBinary(OpBuilder &builder, Location loc, ValueRange operands, Flags...
 
 } // namespace
 
-#define DT_EMIT_UNARY(Op, Code)                                                                                        \
+Value NegOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {
+  return arith::NegFOp::create(builder, loc, operands[0]);
+}
+
+// These have their names in the math dialect, too.
+#define DT_EMIT_MATH(Op)                                                                                               \
   Value Op::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type) {                                 \
-    return Code::create(builder, loc, operands[0]);                                                                    \
+    return math::Op::create(builder, loc, operands[0]);                                                                \
   }
-DT_EMIT_UNARY(NegOp, arith::NegFOp)
-DT_EMIT_UNARY(ExpOp, math::ExpOp)
-DT_EMIT_UNARY(LogOp, math::LogOp)
-DT_EMIT_UNARY(SqrtOp, math::SqrtOp)
-DT_EMIT_UNARY(TanhOp, math::TanhOp)
-DT_EMIT_UNARY(ErfOp, math::ErfOp)
-#undef DT_EMIT_UNARY
+DT_EMIT_MATH(ExpOp)
+DT_EMIT_MATH(LogOp)
+DT_EMIT_MATH(SqrtOp)
+DT_EMIT_MATH(TanhOp)
+DT_EMIT_MATH(ErfOp)
+#undef DT_EMIT_MATH
 
 Value RsqrtOp::emitElement(OpBuilder &builder, Location loc, ValueRange operands, Type type) {
   // Two correctly rounded operations: the hardware's estimate has only 12 or 14 bits.
@@ -186,23 +190,12 @@ Value CompareOp::emitElement(OpBuilder &builder, Location loc, ValueRange operan
     arith::CmpFPredicate real;
     arith::CmpIPredicate integer;
   };
-  auto predicates = [&]() -> Predicates {
-    switch (getDirection()) {
-    case CompareDirection::EQ:
-      return {arith::CmpFPredicate::OEQ, arith::CmpIPredicate::eq};
-    case CompareDirection::NE:
-      return {arith::CmpFPredicate::UNE, arith::CmpIPredicate::ne};
-    case CompareDirection::LT:
-      return {arith::CmpFPredicate::OLT, arith::CmpIPredicate::slt};
-    case CompareDirection::LE:
-      return {arith::CmpFPredicate::OLE, arith::CmpIPredicate::sle};
-    case CompareDirection::GT:
-      return {arith::CmpFPredicate::OGT, arith::CmpIPredicate::sgt};
-    case CompareDirection::GE:
-      return {arith::CmpFPredicate::OGE, arith::CmpIPredicate::sge};
-    }
-    llvm_unreachable("not a direction");
-  }();
+  using Real = arith::CmpFPredicate;
+  using Integer = arith::CmpIPredicate;
+  static constexpr Predicates ofDirections[] = {{Real::OEQ, Integer::eq},  {Real::UNE, Integer::ne},
+                                                {Real::OLT, Integer::slt}, {Real::OLE, Integer::sle},
+                                                {Real::OGT, Integer::sgt}, {Real::OGE, Integer::sge}};
+  const Predicates &predicates = ofDirections[static_cast<size_t>(getDirection())]; // EQ, NE, LT, LE, GT, GE
   if (isFloat(operands[0]))
     return arith::CmpFOp::create(builder, loc, predicates.real, operands[0], operands[1]);
   return arith::CmpIOp::create(builder, loc, predicates.integer, operands[0], operands[1]);

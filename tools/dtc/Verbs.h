@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dtc {
@@ -15,6 +16,16 @@ inline constexpr const char *compileSummary = "Compile a model for a mesh into o
 inline constexpr const char *verifySummary =
     "Check a compilation: one step of the logical program against the command lists of all ranks, in f64; of a model "
     "with shrunk sizes, or of a program as it is.";
+
+/// Adds a verb, and options for its callback to keep. Without a footer it has the one of all verbs.
+template <class Options>
+std::pair<CLI::App *, std::shared_ptr<Options>> addVerb(CLI::App &app, const char *name, const char *summary,
+                                                        const char *footer = nullptr) {
+  CLI::App *verb = app.add_subcommand(name, summary);
+  if (footer)
+    verb->footer(footer);
+  return {verb, std::make_shared<Options>()};
+}
 
 /// `exitCode` receives what a verb ends with when that is not success.
 void addAccumulation(CLI::App &app);

@@ -4,6 +4,7 @@
 #include "runtime/support/output_file.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/FoundGpu.h"
+#include "tools/dtc/HandOn.h"
 #include "tools/dtc/TemporaryFolder.h"
 #include "tools/dtc/Verbs.h"
 #include "tools/dtc/forecast/CalibrationRuns.h"
@@ -20,6 +21,16 @@
 
 using namespace dtc;
 using namespace dtc::timing;
+
+static constexpr const char *calibrateFooter =
+    "\nSmall models are compiled and trained for some steps each, on one rank and on several; nothing else "
+    "should run meanwhile.\n\n"
+    "Examples:\n"
+    "  $ dtc calibrate\n"
+    "  $ dtc calibrate -o laptop.textproto && dtc simulate gpt --cluster laptop.textproto\n"
+    "  $ dtc calibrate --hosts node1,node2 -o cluster.textproto      # the network too, in a folder of both\n"
+    "  $ dtc calibrate --hosts node1,node2 --devices laptop.textproto -o cluster.textproto\n"
+    "  $ dtc calibrate --target cuda --links examples/clusters/h100x8.textproto -o node.textproto\n";
 
 namespace {
 
@@ -266,18 +277,9 @@ void calibrate(const CalibrateOptions &options) {
 } // namespace
 
 void dtc::addCalibrate(CLI::App &app) {
-  auto options = std::make_shared<CalibrateOptions>();
-  CLI::App *verb = app.add_subcommand(
-      "calibrate", "Measure this machine within a minute, and write a cluster file of it for 'dtc simulate'.");
-  verb->footer(
-      "\nSmall models are compiled and trained for some steps each, on one rank and on several; nothing else "
-      "should run meanwhile.\n\n"
-      "Examples:\n"
-      "  $ dtc calibrate\n"
-      "  $ dtc calibrate -o laptop.textproto && dtc simulate gpt --cluster laptop.textproto\n"
-      "  $ dtc calibrate --hosts node1,node2 -o cluster.textproto      # the network too, in a folder of both\n"
-      "  $ dtc calibrate --hosts node1,node2 --devices laptop.textproto -o cluster.textproto\n"
-      "  $ dtc calibrate --target cuda --links examples/clusters/h100x8.textproto -o node.textproto\n");
+  auto [verb, options] = addVerb<CalibrateOptions>(
+      app, "calibrate", "Measure this machine within a minute, and write a cluster file of it for 'dtc simulate'.",
+      calibrateFooter);
   verb->add_option("-o,--output", options->output, "The cluster file")->capture_default_str();
   verb->add_option(
       "--target", options->target,
@@ -300,15 +302,10 @@ void dtc::addCalibrate(CLI::App &app) {
   verb->add_option("--devices", options->devices,
                    "Take devices, and links within a host, from this cluster file; measure the links between --hosts")
       ->needs(hosts);
-  for (const auto &[name, help] :
-       {std::pair{"--remote-shell", "What starts a command on another of --hosts"},
-        std::pair{"--interface", "The interface on which hosts exchange data, as for 'dtc run'"}})
-    verb->add_option_function<std::string>(
-            name,
-            [&remote = options->remote, name = std::string(name)](const std::string &value) {
-              remote.insert(remote.end(), {name, value});
-            },
-            help)
-        ->needs(hosts);
+  for (CLI::Option *option :
+       handOn(*verb, options->remote,
+              {{"--remote-shell", "What starts a command on another of --hosts"},
+               {"--interface", "The interface on which hosts exchange data, as for 'dtc run'"}}))
+    option->needs(hosts);
   verb->callback([options] { calibrate(*options); });
 }

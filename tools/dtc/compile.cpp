@@ -35,6 +35,15 @@
 
 using namespace dtc;
 
+static constexpr const char *compileFooter =
+    "\nExamples:\n"
+    "  $ dtc compile examples/gpt-small -o gpt                                  # one rank\n"
+    "  $ dtc compile examples/gpt-small --mesh dp=2,tp=2 --config examples/gpt-small/train.toml -o gpt\n"
+    "  $ dtc compile examples/llama-small --mesh tp=4 --strategy megatron-sp --set accumulation=2 -o llama\n"
+    "  $ dtc compile examples/gpt2 --mesh dp=8 --cluster examples/clusters/h100x8.textproto -o gpt2.train\n"
+    "  $ dtc compile examples/gpt2 --generate 256 -o gpt2.sample                 # generates, for dtc sample\n"
+    "  $ dtc compile examples/gpt2 --mesh dp=8 --compile-to where               # text of a phase\n";
+
 namespace {
 
 struct CompileVerbOptions {
@@ -279,16 +288,7 @@ static void addGeneration(CLI::App &verb, CompileRequest &request) {
 }
 
 void dtc::addCompile(CLI::App &app) {
-  auto options = std::make_shared<CompileVerbOptions>();
-  CLI::App *verb = app.add_subcommand("compile", compileSummary);
-  verb->footer(
-      "\nExamples:\n"
-      "  $ dtc compile examples/gpt-small -o gpt                                  # one rank\n"
-      "  $ dtc compile examples/gpt-small --mesh dp=2,tp=2 --config examples/gpt-small/train.toml -o gpt\n"
-      "  $ dtc compile examples/llama-small --mesh tp=4 --strategy megatron-sp --set accumulation=2 -o llama\n"
-      "  $ dtc compile examples/gpt2 --mesh dp=8 --cluster examples/clusters/h100x8.textproto -o gpt2.train\n"
-      "  $ dtc compile examples/gpt2 --generate 256 -o gpt2.sample                 # generates, for dtc sample\n"
-      "  $ dtc compile examples/gpt2 --mesh dp=8 --compile-to where               # text of a phase\n");
+  auto [verb, options] = addVerb<CompileVerbOptions>(app, "compile", compileSummary, compileFooter);
   addCompileRequest(*verb, options->request);
   verb->add_option("--target", options->request.target,
                    "Processor: cpu or cpu:native (this machine's), cpu:x86-64-v3, cpu:x86-64-v4; NVIDIA GPUs: "

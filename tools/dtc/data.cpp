@@ -15,6 +15,17 @@
 
 using namespace dtc;
 
+static constexpr const char *dataFooter =
+    "\nToken files have llm.c's header and tokens of 16 or 32 bits, or Megatron's index beside them (NAME.idx for\n"
+    "NAME.bin); 16-bit tokens without either, as nanoGPT writes them, need --data-format nanogpt. FILE.mask\n"
+    "beside FILE is its loss mask: one byte a token, 1 where it counts as a target and 0 where it does not.\n\n"
+    "Examples:\n"
+    "  $ dtc data pack book.txt notes.txt.gz -o corpus.bin   # one token a byte\n"
+    "  $ dtc data pack --tokenizer gpt2 web.jsonl.gz -o web.bin\n"
+    "  $ dtc data pack --tokenizer llama --chat answers.jsonl --sequence-length 2048 -o answers.bin\n"
+    "  $ dtc data show corpus.bin --json\n"
+    "  $ dtc data check corpus.bin --vocabulary 50257\n";
+
 namespace {
 
 constexpr int64_t byteVocabulary = 256;
@@ -158,18 +169,7 @@ static CLI::App *addPack(CLI::App &data, PackOptions &options) {
 }
 
 void dtc::addData(CLI::App &app) {
-  auto options = std::make_shared<DataOptions>();
-  CLI::App *data = app.add_subcommand("data", "Make, show and check token files.");
-  data->footer(
-      "\nToken files have llm.c's header and tokens of 16 or 32 bits, or Megatron's index beside them (NAME.idx for\n"
-      "NAME.bin); 16-bit tokens without either, as nanoGPT writes them, need --data-format nanogpt. FILE.mask\n"
-      "beside FILE is its loss mask: one byte a token, 1 where it counts as a target and 0 where it does not.\n\n"
-      "Examples:\n"
-      "  $ dtc data pack book.txt notes.txt.gz -o corpus.bin   # one token a byte\n"
-      "  $ dtc data pack --tokenizer gpt2 web.jsonl.gz -o web.bin\n"
-      "  $ dtc data pack --tokenizer llama --chat answers.jsonl --sequence-length 2048 -o answers.bin\n"
-      "  $ dtc data show corpus.bin --json\n"
-      "  $ dtc data check corpus.bin --vocabulary 50257\n");
+  auto [data, options] = addVerb<DataOptions>(app, "data", "Make, show and check token files.", dataFooter);
   data->require_subcommand(1);
 
   CLI::App *packVerb = addPack(*data, options->packing);

@@ -10,6 +10,7 @@
 #include "runtime/weights/model_directory.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Compiler.h"
+#include "tools/dtc/HandOn.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/TemporaryFolder.h"
 #include "tools/dtc/Verbs.h"
@@ -20,6 +21,14 @@
 
 #include <optional>
 namespace fs = std::filesystem;
+
+static constexpr const char *evalFooter =
+    "\nTokens are cut into windows of sequence_length; the last may be shorter. Each token but the first is "
+    "predicted\nonce, from those before it in its window: a window begins without context, as in training.\n\n"
+    "Examples:\n"
+    "  $ dtc eval my-model --data book.bin\n"
+    "  $ dtc eval dtc-out --data book.bin --by-document      # a run's newest checkpoint\n"
+    "  $ dtc eval gpt --weights dtc-out/checkpoints/step-000100 --data book.bin --json\n";
 
 using namespace dtc;
 
@@ -151,12 +160,10 @@ int evaluate(const EvalOptions &options) {
 }
 
 void addCompileOptions(CLI::App &verb, EvalOptions &options) {
-  for (const auto &[name, help] :
-       {std::pair{"--mesh", "For a model: the devices as named axes, as for 'dtc compile'; by default dp=1"},
-        std::pair{"--strategy", "For a model: how it is laid out on them, as for 'dtc compile'"},
-        std::pair{"--target", "For a model: the processor, as for 'dtc compile'"}})
-    verb.add_option_function<std::string>(
-        name, [&options, name = std::string(name)](const std::string &value) { options.compile[name] = value; }, help);
+  handOn(verb, options.compile,
+         {{"--mesh", "For a model: the devices as named axes, as for 'dtc compile'; by default dp=1"},
+          {"--strategy", "For a model: how it is laid out on them, as for 'dtc compile'"},
+          {"--target", "For a model: the processor, as for 'dtc compile'"}});
   verb.add_option("--set", options.settings,
                   "For a model: a setting, as in --set compute=bf16; unless it is set, sequence_length is the model's "
                   "number of positions, at most 1024")
@@ -167,18 +174,9 @@ void addCompileOptions(CLI::App &verb, EvalOptions &options) {
 
 } // namespace
 
-static constexpr const char *Footer =
-    "\nTokens are cut into windows of sequence_length; the last may be shorter. Each token but the first is "
-    "predicted\nonce, from those before it in its window: a window begins without context, as in training.\n\n"
-    "Examples:\n"
-    "  $ dtc eval my-model --data book.bin\n"
-    "  $ dtc eval dtc-out --data book.bin --by-document      # a run's newest checkpoint\n"
-    "  $ dtc eval gpt --weights dtc-out/checkpoints/step-000100 --data book.bin --json\n";
-
 void dtc::addEval(CLI::App &app, int &exitCode) {
-  auto options = std::make_shared<EvalOptions>();
-  CLI::App *verb = app.add_subcommand("eval", "Loss and perplexity of a model over token files, and of each document.");
-  verb->footer(Footer);
+  auto [verb, options] = addVerb<EvalOptions>(
+      app, "eval", "Loss and perplexity of a model over token files, and of each document.", evalFooter);
   verb->add_option("MODEL", options->model,
                    "A directory with config.json and weights, a checkpoint, the folder of a run, or a compiled program")
       ->required();

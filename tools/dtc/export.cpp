@@ -12,6 +12,13 @@
 
 using namespace dtc;
 
+static constexpr const char *exportFooter =
+    "\nCheckpoints are model directories already: export leaves out what only training needs and writes the\n"
+    "weights in another type. It also converts the directories of other tools.\n\n"
+    "Examples:\n"
+    "  $ dtc export runs/1 -o my-model --dtype bf16\n"
+    "  $ dtc export runs/1/checkpoints/step-000500 -o my-model --shard-size 2GB\n";
+
 namespace {
 
 struct ExportVerbOptions {
@@ -50,14 +57,8 @@ void exportTo(ExportVerbOptions options) {
 } // namespace
 
 void dtc::addExport(CLI::App &app) {
-  auto options = std::make_shared<ExportVerbOptions>();
-  CLI::App *verb = app.add_subcommand("export", "Write a checkpoint as a model directory for other tools.");
-  verb->footer(
-      "\nCheckpoints are model directories already: export leaves out what only training needs and writes the\n"
-      "weights in another type. It also converts the directories of other tools.\n\n"
-      "Examples:\n"
-      "  $ dtc export runs/1 -o my-model --dtype bf16\n"
-      "  $ dtc export runs/1/checkpoints/step-000500 -o my-model --shard-size 2GB\n");
+  auto [verb, options] = addVerb<ExportVerbOptions>(
+      app, "export", "Write a checkpoint as a model directory for other tools.", exportFooter);
   verb->add_option("DIRECTORY", options->request.from,
                    "A checkpoint, the folder of a run (its newest checkpoint), or a model directory")
       ->required();

@@ -27,6 +27,14 @@
 using namespace dtc;
 using nlohmann::ordered_json;
 
+static constexpr const char *inspectFooter =
+    "\nExamples:\n"
+    "  $ dtc inspect gpt\n"
+    "  $ dtc inspect gpt --cluster examples/clusters/h100x8.textproto\n"
+    "  $ dtc inspect gpt --memory\n"
+    "  $ dtc inspect gpt --json | jq .roles[0].memory\n"
+    "  $ dtc inspect gpt --choices > choices.toml\n";
+
 namespace {
 
 struct InspectOptions {
@@ -421,15 +429,10 @@ void inspect(const InspectOptions &options) {
 } // namespace
 
 void dtc::addInspect(CLI::App &app) {
-  auto options = std::make_shared<InspectOptions>();
-  CLI::App *verb = app.add_subcommand("inspect", "Show a program's mesh, parameters and their shards, exact bytes of a "
-                                                 "rank by category, commands and kernels.");
-  verb->footer("\nExamples:\n"
-               "  $ dtc inspect gpt\n"
-               "  $ dtc inspect gpt --cluster examples/clusters/h100x8.textproto\n"
-               "  $ dtc inspect gpt --memory\n"
-               "  $ dtc inspect gpt --json | jq .roles[0].memory\n"
-               "  $ dtc inspect gpt --choices > choices.toml\n");
+  auto [verb, options] = addVerb<InspectOptions>(
+      app, "inspect",
+      "Show a program's mesh, parameters and their shards, exact bytes of a rank by category, commands and kernels.",
+      inspectFooter);
   verb->add_option("PROGRAM", options->program, "What dtc compile wrote")->required();
   auto *cluster =
       verb->add_option("--cluster", options->cluster,

@@ -17,6 +17,14 @@
 
 using namespace dtc;
 
+static constexpr const char *reportFooter =
+    "\nWho did what when is known of steps that were traced: dtc run PROGRAM ... --trace 10-11\n\n"
+    "Examples:\n"
+    "  $ dtc report dtc-out -o report.html\n"
+    "  $ dtc report dtc-out --cluster cluster.textproto      # which 'dtc calibrate' has written\n"
+    "  $ dtc report runs/2 --compare runs/1 -o report.html\n"
+    "  $ dtc report dtc-out --json | jq .load.stragglers\n";
+
 namespace {
 
 struct ReportOptions {
@@ -61,16 +69,11 @@ void report(const ReportOptions &options) {
 } // namespace
 
 void dtc::addReport(CLI::App &app) {
-  auto options = std::make_shared<ReportOptions>();
-  CLI::App *verb =
-      app.add_subcommand("report", "Write a page about a run that a browser shows without a network: who did what "
-                                   "when, memory, curves, communication, load, shards and settings.");
-  verb->footer("\nWho did what when is known of steps that were traced: dtc run PROGRAM ... --trace 10-11\n\n"
-               "Examples:\n"
-               "  $ dtc report dtc-out -o report.html\n"
-               "  $ dtc report dtc-out --cluster cluster.textproto      # which 'dtc calibrate' has written\n"
-               "  $ dtc report runs/2 --compare runs/1 -o report.html\n"
-               "  $ dtc report dtc-out --json | jq .load.stragglers\n");
+  auto [verb, options] =
+      addVerb<ReportOptions>(app, "report",
+                             "Write a page about a run that a browser shows without a network: who did what when, "
+                             "memory, curves, communication, load, shards and settings.",
+                             reportFooter);
   verb->add_option("OUT", options->run, "A run's folder: what --out of 'dtc run' named")->required();
   verb->add_option("--compare", options->other, "Another run's folder: draw its curves beside this one's");
   verb->add_option("--cluster", options->cluster,

@@ -28,7 +28,7 @@ struct RunOptions {
 };
 } // namespace
 
-static constexpr const char *Footer =
+static constexpr const char *runFooter =
     "\nWrite dtc run [-n RANKS] [--max-restarts N] PROGRAM [ARGUMENTS of the program].\n"
     "Exit codes: the program's; 4 a rank was lost, 6 starting again made no progress, 128+n stopped by signal n.\n\n"
     "Examples:\n"
@@ -199,10 +199,10 @@ static void addOptions(CLI::App &verb, RunOptions &options) {
 }
 
 void dtc::addRun(CLI::App &app, int &exitCode) {
-  auto options = std::make_shared<RunOptions>();
-  CLI::App *verb = app.add_subcommand("run", "Run a program on local ranks, or on several hosts, and look after them: "
-                                             "when one fails, the others stop.");
-  verb->footer(Footer);
+  auto [verb, options] = addVerb<RunOptions>(
+      app, "run",
+      "Run a program on local ranks, or on several hosts, and look after them: when one fails, the others stop.",
+      runFooter);
   addOptions(*verb, *options);
   verb->prefix_command(); // from the first word that is not ours on, nothing is
   verb->callback([options, verb, &exitCode] {

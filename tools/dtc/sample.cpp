@@ -25,6 +25,16 @@
 
 namespace fs = std::filesystem;
 
+static constexpr const char *sampleFooter =
+    "\nA directory is compiled for the prompt first; a program made by 'dtc compile --generate' is run as it\n"
+    "is. Each new token is the likeliest, or with --temperature one that is drawn.\n\n"
+    "Examples:\n"
+    "  $ dtc sample gpt2 --prompt 'The house' --max-tokens 32 --stop .\n"
+    "  $ dtc sample gpt2 --prompt-ids 464,3290 --max-tokens 32\n"
+    "  $ dtc sample dtc-out --prompt-ids 464,3290               # the newest checkpoint of a run\n"
+    "  $ dtc compile gpt2 --generate 256 -o gpt2.sample && dtc sample gpt2.sample --prompt-ids 464,3290\n"
+    "  $ dtc sample llama --mesh tp=4 --set compute=bf16 --prompt-ids 1,306 --stop-ids 2\n";
+
 using namespace dtc;
 using Json = nlohmann::json;
 
@@ -330,17 +340,8 @@ void addCompiling(CLI::App &verb, SampleOptions &options) {
 } // namespace
 
 void dtc::addSample(CLI::App &app, int &exitCode) {
-  auto options = std::make_shared<SampleOptions>();
-  CLI::App *verb = app.add_subcommand("sample", "Generate text: let a model continue a prompt.");
-  verb->footer(
-      "\nA directory is compiled for the prompt first; a program made by 'dtc compile --generate' is run as it\n"
-      "is. Each new token is the likeliest, or with --temperature one that is drawn.\n\n"
-      "Examples:\n"
-      "  $ dtc sample gpt2 --prompt 'The house' --max-tokens 32 --stop .\n"
-      "  $ dtc sample gpt2 --prompt-ids 464,3290 --max-tokens 32\n"
-      "  $ dtc sample dtc-out --prompt-ids 464,3290               # the newest checkpoint of a run\n"
-      "  $ dtc compile gpt2 --generate 256 -o gpt2.sample && dtc sample gpt2.sample --prompt-ids 464,3290\n"
-      "  $ dtc sample llama --mesh tp=4 --set compute=bf16 --prompt-ids 1,306 --stop-ids 2\n");
+  auto [verb, options] =
+      addVerb<SampleOptions>(app, "sample", "Generate text: let a model continue a prompt.", sampleFooter);
   verb->add_option("MODEL", options->model,
                    "A model directory, a checkpoint, the folder of a run, or a program that generates")
       ->required();

@@ -20,6 +20,13 @@
 using namespace dtc;
 using namespace dtc::timetables;
 
+static constexpr const char *scheduleFooter =
+    "\nExamples:\n"
+    "  $ dtc schedule --stages 8 --microbatches 32 --timetable zbv\n"
+    "  $ dtc schedule --stages 8 --microbatches 16 --timetable interleaved --ranks 2 -o picture.svg\n"
+    "  $ dtc schedule --stages 4 --microbatches 8 --timetable auto --memory-limit 5 --csv mine.csv\n"
+    "  $ dtc schedule --timetable mine.csv --transfer 0.25 --json\n";
+
 namespace {
 
 constexpr std::string_view searched = "auto", fileSuffix = ".csv";
@@ -151,14 +158,9 @@ void addCosts(CLI::App &verb, ScheduleOptions &options) {
 } // namespace
 
 void dtc::addSchedule(CLI::App &app) {
-  auto options = std::make_shared<ScheduleOptions>();
-  CLI::App *verb = app.add_subcommand(
-      "schedule", "Draw the timetable of a pipeline, check it, and say what it costs: no model is needed.");
-  verb->footer("\nExamples:\n"
-               "  $ dtc schedule --stages 8 --microbatches 32 --timetable zbv\n"
-               "  $ dtc schedule --stages 8 --microbatches 16 --timetable interleaved --ranks 2 -o picture.svg\n"
-               "  $ dtc schedule --stages 4 --microbatches 8 --timetable auto --memory-limit 5 --csv mine.csv\n"
-               "  $ dtc schedule --timetable mine.csv --transfer 0.25 --json\n");
+  auto [verb, options] = addVerb<ScheduleOptions>(
+      app, "schedule", "Draw the timetable of a pipeline, check it, and say what it costs: no model is needed.",
+      scheduleFooter);
   verb->add_option("--timetable", options->timetable,
                    "A name, auto (a search for the fastest), or a .csv file as torch.distributed.pipelining has them")
       ->check(CLI::Validator([](const std::string &text) { return checkTimetable(text); }, "{" + knownNames() + "}"))

@@ -6,6 +6,7 @@
 #include "runtime/support/mapped_file.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Compiler.h"
+#include "tools/dtc/HandOn.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/TemporaryFolder.h"
 #include "tools/dtc/Verbs.h"
@@ -25,6 +26,14 @@
 #include <map>
 #include <optional>
 namespace fs = std::filesystem;
+
+static constexpr const char *simulateFooter =
+    "\nExamples:\n"
+    "  $ dtc simulate examples/gpt2 --mesh dp=4,tp=2 --cluster examples/clusters/h100x8.textproto\n"
+    "  $ dtc simulate gpt --cluster cluster.textproto --what-if bandwidth=0.5 --what-if rank.3=1.5\n"
+    "  $ dtc simulate examples/gpt2 --scale 8,64,512 --set global_batch=512 --cluster "
+    "examples/clusters/h100x512.textproto\n"
+    "  $ dtc simulate gpt --cluster cluster.textproto --fail-over 0.5 --json\n";
 
 using namespace dtc;
 using namespace dtc::timing;
@@ -227,14 +236,12 @@ int simulateModel(const SimulateOptions &options) {
 }
 
 void addCompileOptions(CLI::App &verb, SimulateOptions &options) {
-  for (const auto &[name, help] :
-       {std::pair{"--mesh", "For a model: the devices as named axes, as for 'dtc compile'; by default dp=1"},
-        std::pair{"--strategy", "For a model: how it is laid out on them, as for 'dtc compile'"},
-        std::pair{"--timetable", "For a model: the order of a pipeline, as for 'dtc compile'"},
-        std::pair{"--target", "For a model: the processor or GPU, as for 'dtc compile'"},
-        std::pair{"--schedule-effort", "For a model: how many plans are tried for its order, as for 'dtc compile'"}})
-    verb.add_option_function<std::string>(
-        name, [&options, name = std::string(name)](const std::string &value) { options.compile[name] = value; }, help);
+  handOn(verb, options.compile,
+         {{"--mesh", "For a model: the devices as named axes, as for 'dtc compile'; by default dp=1"},
+          {"--strategy", "For a model: how it is laid out on them, as for 'dtc compile'"},
+          {"--timetable", "For a model: the order of a pipeline, as for 'dtc compile'"},
+          {"--target", "For a model: the processor or GPU, as for 'dtc compile'"},
+          {"--schedule-effort", "For a model: how many plans are tried for its order, as for 'dtc compile'"}});
   verb.add_option("--set", options.settings, "For a model: a setting, as in --set accumulation=8")
       ->type_name("KEY=VALUE")
       ->take_all()
@@ -244,15 +251,10 @@ void addCompileOptions(CLI::App &verb, SimulateOptions &options) {
 } // namespace
 
 void dtc::addSimulate(CLI::App &app, int &exitCode) {
-  auto options = std::make_shared<SimulateOptions>();
-  CLI::App *verb = app.add_subcommand(
-      "simulate", "What a step will cost on a cluster, and where the time goes: nothing is run, no cluster is needed.");
-  verb->footer("\nExamples:\n"
-               "  $ dtc simulate examples/gpt2 --mesh dp=4,tp=2 --cluster examples/clusters/h100x8.textproto\n"
-               "  $ dtc simulate gpt --cluster cluster.textproto --what-if bandwidth=0.5 --what-if rank.3=1.5\n"
-               "  $ dtc simulate examples/gpt2 --scale 8,64,512 --set global_batch=512 --cluster "
-               "examples/clusters/h100x512.textproto\n"
-               "  $ dtc simulate gpt --cluster cluster.textproto --fail-over 0.5 --json\n");
+  auto [verb, options] = addVerb<SimulateOptions>(
+      app, "simulate",
+      "What a step will cost on a cluster, and where the time goes: nothing is run, no cluster is needed.",
+      simulateFooter);
   verb->add_option("MODEL", options->model, "A directory with a config.json, a .mlir file, or a compiled program")
       ->required();
   verb->add_option("--cluster", options->cluster, "The cluster file (docs/clusters.md; 'dtc calibrate' writes one)")

@@ -6,6 +6,7 @@
 #include "timing/cost/fit.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Compiler.h"
+#include "tools/dtc/HandOn.h"
 #include "tools/dtc/OtherVerbs.h"
 #include "tools/dtc/Process.h"
 #include "tools/dtc/Program.h"
@@ -23,6 +24,14 @@
 using namespace dtc;
 using nlohmann::ordered_json;
 namespace fs = std::filesystem;
+
+static constexpr const char *tuneFooter =
+    "\nEach order trains for some steps; nothing else should run meanwhile. All give the same losses, to the "
+    "bit. Where there are few orders, buckets of other sizes are measured, too.\n\n"
+    "Examples:\n"
+    "  $ dtc tune gpt --data book.bin --cluster here.textproto -o choices.toml\n"
+    "  $ dtc compile model --mesh dp=2 --choices choices.toml -o gpt\n"
+    "  $ dtc tune gpt --data book.bin --cluster cluster.textproto --hosts node1,node2 --candidates 10\n";
 
 namespace {
 
@@ -159,42 +168,18 @@ void tune(const TuneOptions &options) {
     say("the program as it is may be as fast: the two differ by less than their steps do; more --rounds would tell\n");
 }
 
-void addLaunch(CLI::App &verb, TuneOptions &options) {
-  for (const auto &[name, help] :
-       {std::pair{"--hosts", "Hosts of the ranks, as 'dtc run' takes them"},
-        std::pair{"--remote-shell", "What starts a command on another of --hosts"},
-        std::pair{"--interface", "The interface on which hosts exchange data, as for 'dtc run'"}})
-    verb.add_option_function<std::string>(
-        name,
-        [&launch = options.launch, name = std::string(name)](const std::string &value) {
-          launch.insert(launch.end(), {name, value});
-        },
-        help);
-}
-
 } // namespace
 
 void dtc::addTune(CLI::App &app) {
-  auto options = std::make_shared<TuneOptions>();
-  CLI::App *verb = app.add_subcommand(
-      "tune", "Measure a program's step in the orders that are predicted to be the fastest, and keep the fastest one.");
-  verb->footer(
-      "\nEach order trains for some steps; nothing else should run meanwhile. All give the same losses, to the "
-      "bit. Where there are few orders, buckets of other sizes are measured, too.\n\n"
-      "Examples:\n"
-      "  $ dtc tune gpt --data book.bin --cluster here.textproto -o choices.toml\n"
-      "  $ dtc compile model --mesh dp=2 --choices choices.toml -o gpt\n"
-      "  $ dtc tune gpt --data book.bin --cluster cluster.textproto --hosts node1,node2 --candidates 10\n");
+  auto [verb, options] = addVerb<TuneOptions>(
+      app, "tune",
+      "Measure a program's step in the orders that are predicted to be the fastest, and keep the fastest one.",
+      tuneFooter);
   verb->add_option("PROGRAM", options->program, "What dtc compile wrote")->required();
-  for (const auto &[name, help] :
-       {std::pair{"--data", "What it trains on, as the program takes it"}, std::pair{"--data-format", "Likewise"}})
-    verb->add_option_function<std::string>(
-            name,
-            [&data = options->data, name = std::string(name)](const std::string &value) {
-              data.insert(data.end(), {name, value});
-            },
-            help)
-        ->required(std::string_view(name) == "--data");
+  handOn(*verb, options->data,
+         {{"--data", "What it trains on, as the program takes it"}, {"--data-format", "Likewise"}})
+      .front()
+      ->required();
   verb->add_option("--cluster", options->cluster, "A cluster file (docs/clusters.md), from which orders are predicted")
       ->required();
   verb->add_option("-o,--output", options->output, "The file of choices")->capture_default_str();
@@ -207,7 +192,10 @@ void dtc::addTune(CLI::App &app) {
   verb->add_option("--rounds", options->rounds, "How often each order is run, in turn")
       ->check(atLeast(1))
       ->capture_default_str();
-  addLaunch(*verb, *options);
+  handOn(*verb, options->launch,
+         {{"--hosts", "Hosts of the ranks, as 'dtc run' takes them"},
+          {"--remote-shell", "What starts a command on another of --hosts"},
+          {"--interface", "The interface on which hosts exchange data, as for 'dtc run'"}});
   verb->add_flag("--json", options->json, "Answer for a program");
   verb->callback([options] { tune(*options); });
 }

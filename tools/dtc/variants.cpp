@@ -84,8 +84,8 @@ ordered_json makeVariants(const VariantOptions &options) {
 } // namespace
 
 void dtc::addVariants(CLI::App &app) {
-  auto options = std::make_shared<VariantOptions>();
-  CLI::App *verb = app.add_subcommand("variants", "Programs with other orders of the step; dtc tune asks this.");
+  auto [verb, options] =
+      addVerb<VariantOptions>(app, "variants", "Programs with other orders of the step; dtc tune asks this.");
   verb->group("");
   verb->add_option("PROGRAM", options->program, "What dtc compile wrote")->required();
   verb->add_option("--cluster", options->cluster, "A cluster file: how long a step takes there")->required();

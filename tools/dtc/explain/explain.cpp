@@ -30,6 +30,13 @@
 using namespace dtc;
 using nlohmann::ordered_json;
 
+static constexpr const char *explainFooter =
+    "\nExamples:\n"
+    "  $ dtc explain gpt\n"
+    "  $ dtc explain gpt --cluster cluster.textproto          # and what each costs there\n"
+    "  $ dtc explain gpt --cluster cluster.textproto --order  # what is hidden behind what\n"
+    "  $ dtc explain gpt --json | jq '.collectives[] | select(.kind == \"all_gather\").reason'\n";
+
 namespace {
 
 struct ExplainOptions {
@@ -416,17 +423,12 @@ void explain(const ExplainOptions &options) {
 } // namespace
 
 void dtc::addExplain(CLI::App &app) {
-  auto options = std::make_shared<ExplainOptions>();
-  CLI::App *verb = app.add_subcommand(
-      "explain",
-      "Show for every collective where in the model it is, why it is there, who takes part, what it moves, and "
-      "which annotation would remove it at what cost. Each of these has been tried: the program's model was "
-      "compiled with it.");
-  verb->footer("\nExamples:\n"
-               "  $ dtc explain gpt\n"
-               "  $ dtc explain gpt --cluster cluster.textproto          # and what each costs there\n"
-               "  $ dtc explain gpt --cluster cluster.textproto --order  # what is hidden behind what\n"
-               "  $ dtc explain gpt --json | jq '.collectives[] | select(.kind == \"all_gather\").reason'\n");
+  auto [verb, options] =
+      addVerb<ExplainOptions>(app, "explain",
+                              "Show for every collective where in the model it is, why it is there, who takes part, "
+                              "what it moves, and which annotation would remove it at what cost. Each of these has "
+                              "been tried: the program's model was compiled with it.",
+                              explainFooter);
   verb->add_option("PROGRAM", options->program, "What dtc compile wrote")->required();
   auto *cluster = verb->add_option(
       "--cluster", options->cluster,

@@ -28,6 +28,16 @@
 using namespace dtc;
 using nlohmann::ordered_json;
 
+static constexpr const char *verifyFooter =
+    "\nCompares the loss, every gradient, the norms and every updated parameter and moment; names the first "
+    "that differs\nand the collective behind it. Exit code 1 when one does.\n\n"
+    "Examples:\n"
+    "  $ dtc verify examples/gpt-small --mesh dp=2,tp=2\n"
+    "  $ dtc verify examples/llama-small --mesh tp=4 --strategy megatron-sp --set accumulation=2\n"
+    "  $ dtc verify examples/gpt-small --mesh tp=4 --size vocab=61       # a size of your own\n"
+    "  $ dtc verify examples/gpt2 --mesh dp=8 --cluster examples/clusters/h100x8.textproto\n"
+    "  $ dtc verify gpt                                                  # a compiled program, as it is\n";
+
 namespace {
 
 struct VerifyOptions {
@@ -283,16 +293,7 @@ bool verifyEither(const VerifyOptions &options, const CLI::App &verb) {
 } // namespace
 
 void dtc::addVerify(CLI::App &app, int &exitCode) {
-  auto options = std::make_shared<VerifyOptions>();
-  CLI::App *verb = app.add_subcommand("verify", verifySummary);
-  verb->footer("\nCompares the loss, every gradient, the norms and every updated parameter and moment; names the first "
-               "that differs\nand the collective behind it. Exit code 1 when one does.\n\n"
-               "Examples:\n"
-               "  $ dtc verify examples/gpt-small --mesh dp=2,tp=2\n"
-               "  $ dtc verify examples/llama-small --mesh tp=4 --strategy megatron-sp --set accumulation=2\n"
-               "  $ dtc verify examples/gpt-small --mesh tp=4 --size vocab=61       # a size of your own\n"
-               "  $ dtc verify examples/gpt2 --mesh dp=8 --cluster examples/clusters/h100x8.textproto\n"
-               "  $ dtc verify gpt                                                  # a compiled program, as it is\n");
+  auto [verb, options] = addVerb<VerifyOptions>(app, "verify", verifySummary, verifyFooter);
   addCompileRequest(*verb, options->request);
   verb->get_option("MODEL")->description("A directory with a config.json (" + huggingface::familyNames() +
                                          "), a .mlir file, or a compiled program");

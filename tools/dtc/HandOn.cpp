@@ -1,0 +1,23 @@
+#include "tools/dtc/HandOn.h"
+
+namespace dtc {
+
+template <class Take> static std::vector<CLI::Option *> addAll(CLI::App &verb, NamedOptions options, const Take &take) {
+  std::vector<CLI::Option *> added;
+  for (const auto &[name, help] : options)
+    added.push_back(verb.add_option_function<std::string>(
+        name, [take, name = name](const std::string &value) { take(name, value); }, help));
+  return added;
+}
+
+std::vector<CLI::Option *> handOn(CLI::App &verb, std::vector<std::string> &words, NamedOptions options) {
+  return addAll(verb, options, [&words](const std::string &name, const std::string &value) {
+    words.insert(words.end(), {name, value});
+  });
+}
+
+std::vector<CLI::Option *> handOn(CLI::App &verb, std::map<std::string, std::string> &values, NamedOptions options) {
+  return addAll(verb, options, [&values](const std::string &name, const std::string &value) { values[name] = value; });
+}
+
+} // namespace dtc
