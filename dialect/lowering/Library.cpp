@@ -283,22 +283,24 @@ FailureOr<LibraryCall> ConstantOp::getLibraryCall(ArrayRef<StridedLayout>, MeshA
 
 // Rows of tables
 
+/// The rows of the table that are here, and which of all they are.
+template <class Scalars>
+static void setTable(LibraryCallBuilder<Scalars> &call, ArrayRef<int64_t> table, std::optional<ShardingAttr> sharding) {
+  call.set(&Scalars::rows, table[0]);
+  call.set(&Scalars::width, table[1]);
+  call.set(&Scalars::first, firstIndex(sharding, 0, table[0]));
+}
+
 FailureOr<LibraryCall> GatherOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
-  ArrayRef<int64_t> table = layouts[0].shape;
   LibraryCallBuilder<GatherScalars> call;
-  call.set(&GatherScalars::rows, table[0]);
-  call.set(&GatherScalars::width, table[1]);
-  call.set(&GatherScalars::first, firstIndex(getSharding(), 0, table[0]));
+  setTable(call, layouts[0].shape, getSharding());
   call.set(&GatherScalars::bytes, elementTypeOf(getType()).bytes);
   return call.finish({0, 1, 2}, getIndices().getType().getNumElements(), /*grain=*/16);
 }
 
 FailureOr<LibraryCall> ScatterAddOp::getLibraryCall(ArrayRef<StridedLayout> layouts, MeshAttr) {
-  ArrayRef<int64_t> table = layouts[0].shape;
   LibraryCallBuilder<ScatterAddScalars> call;
-  call.set(&ScatterAddScalars::rows, table[0]);
-  call.set(&ScatterAddScalars::width, table[1]);
-  call.set(&ScatterAddScalars::first, firstIndex(getSharding(), 0, table[0]));
+  setTable(call, layouts[0].shape, getSharding());
   call.set(&ScatterAddScalars::count, getIndices().getType().getNumElements());
   return call.finish({2, 1, 3}, /*grain=*/16);
 }
