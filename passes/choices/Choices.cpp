@@ -72,11 +72,13 @@ private:
     if (name == "split_gradients")
       return readSplit(node, "split_gradients", "wte.weight", choices.splitGradients);
     if (name == "order")
-      return readOrder(node);
+      return readTables(node, "order: tables such as [[order]] with move = \"...\" and before = \"...\"", choices.order,
+                        &ChoicesReader::readRule);
     if (name == "bucket_bytes")
       return readBucketSize(node);
     if (name == "bucket")
-      return readBuckets(node);
+      return readTables(node, "bucket: tables such as [[bucket]] with starts = [\"...\"] and layers = 4",
+                        choices.buckets, &ChoicesReader::readBucket);
     constexpr std::string_view known[] = {"timetable", "layers", "gather_ahead", "recompute", "gathers",        "rows",
                                           "order",     "bucket", "bucket_bytes", "split",     "split_gradients"};
     return fail(at(key.source()), "unknown key '" + std::string(name) + "'" + didYouMean(name, known));
@@ -217,11 +219,6 @@ private:
     return true;
   }
 
-  bool readBuckets(const toml::node &node) {
-    return readTables(node, "bucket: tables such as [[bucket]] with starts = [\"...\"] and layers = 4", choices.buckets,
-                      &ChoicesReader::readBucket);
-  }
-
   bool readBucket(const toml::table &table) {
     BucketRule rule;
     rule.where = at(table.source());
@@ -251,11 +248,6 @@ private:
   bool checkPattern(const std::string &pattern, const std::string &where) {
     llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(pattern);
     return glob ? true : fail(where, "'" + pattern + "': " + llvm::toString(glob.takeError()));
-  }
-
-  bool readOrder(const toml::node &node) {
-    return readTables(node, "order: tables such as [[order]] with move = \"...\" and before = \"...\"", choices.order,
-                      &ChoicesReader::readRule);
   }
 
   bool readRule(const toml::table &table) {
@@ -305,25 +297,19 @@ static std::string quoted(const std::string &text) {
   return out.str();
 }
 
-static std::string printGathers(const std::vector<GatherRule> &rules) {
-  std::string text = rules.empty() ? "" : "\n[gathers]\n";
-  for (const GatherRule &rule : rules)
-    text += quoted(rule.parameters) + " = " + quoted(printGatherRuns(rule.runs)) + "\n";
-  return text;
-}
-
-static std::string printRows(const std::vector<ParameterRule> &rules) {
-  std::string text = rules.empty() ? "" : "\n[rows]\n";
-  for (const ParameterRule &rule : rules)
-    text += quoted(rule.parameters) + " = " + quoted(rule.how) + "\n";
+/// A table of the rules' patterns, each with what `printValue` says of its rule.
+template <typename Rule, typename PrintValue>
+static std::string printTable(const char *name, const std::vector<Rule> &rules, std::string Rule::*pattern,
+                              const PrintValue &printValue) {
+  std::string text = rules.empty() ? "" : std::string("\n[") + name + "]\n";
+  for (const Rule &rule : rules)
+    text += quoted(rule.*pattern) + " = " + printValue(rule) + "\n";
   return text;
 }
 
 static std::string printSplit(const char *name, const std::vector<SplitRule> &rules) {
-  std::string text = rules.empty() ? "" : std::string("\n[") + name + "]\n";
-  for (const SplitRule &rule : rules)
-    text += quoted(rule.pattern) + " = " + std::to_string(rule.parts) + "\n";
-  return text;
+  return printTable(name, rules, &SplitRule::pattern,
+                    [](const SplitRule &rule) { return std::to_string(rule.parts); });
 }
 
 std::string printChoices(const Choices &choices, bool isPipeline) {
@@ -345,7 +331,10 @@ std::string printChoices(const Choices &choices, bool isPipeline) {
   for (const RecomputeRule &rule : choices.recompute)
     if (!isOfAll)
       text += quoted(rule.layers) + " = " + quoted(printRecomputeRuns(rule.runs)) + "\n";
-  text += printGathers(choices.gathers) + printRows(choices.rows);
+  text += printTable("gathers", choices.gathers, &GatherRule::parameters,
+                     [](const GatherRule &rule) { return quoted(printGatherRuns(rule.runs)); });
+  text += printTable("rows", choices.rows, &ParameterRule::parameters,
+                     [](const ParameterRule &rule) { return quoted(rule.how); });
   text += printSplit("split", choices.split) + printSplit("split_gradients", choices.splitGradients);
   for (const BucketRule &rule : choices.buckets) {
     text += "\n[[bucket]]\nstarts = [" + llvm::join(llvm::map_range(rule.starts, quoted), ", ") + "]\n";
