@@ -22,6 +22,8 @@
 #include <optional>
 namespace fs = std::filesystem;
 
+using namespace dtc;
+
 static constexpr const char *evalFooter =
     "\nTokens are cut into windows of sequence_length; the last may be shorter. Each token but the first is "
     "predicted\nonce, from those before it in its window: a window begins without context, as in training.\n\n"
@@ -29,8 +31,6 @@ static constexpr const char *evalFooter =
     "  $ dtc eval my-model --data book.bin\n"
     "  $ dtc eval dtc-out --data book.bin --by-document      # a run's newest checkpoint\n"
     "  $ dtc eval gpt --weights dtc-out/checkpoints/step-000100 --data book.bin --json\n";
-
-using namespace dtc;
 
 namespace {
 

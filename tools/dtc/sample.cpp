@@ -25,6 +25,9 @@
 
 namespace fs = std::filesystem;
 
+using namespace dtc;
+using Json = nlohmann::json;
+
 static constexpr const char *sampleFooter =
     "\nA directory is compiled for the prompt first; a program made by 'dtc compile --generate' is run as it\n"
     "is. Each new token is the likeliest, or with --temperature one that is drawn.\n\n"
@@ -34,9 +37,6 @@ static constexpr const char *sampleFooter =
     "  $ dtc sample dtc-out --prompt-ids 464,3290               # the newest checkpoint of a run\n"
     "  $ dtc compile gpt2 --generate 256 -o gpt2.sample && dtc sample gpt2.sample --prompt-ids 464,3290\n"
     "  $ dtc sample llama --mesh tp=4 --set compute=bf16 --prompt-ids 1,306 --stop-ids 2\n";
-
-using namespace dtc;
-using Json = nlohmann::json;
 
 namespace {
 

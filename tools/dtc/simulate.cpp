@@ -27,6 +27,9 @@
 #include <optional>
 namespace fs = std::filesystem;
 
+using namespace dtc;
+using namespace dtc::timing;
+
 static constexpr const char *simulateFooter =
     "\nExamples:\n"
     "  $ dtc simulate examples/gpt2 --mesh dp=4,tp=2 --cluster examples/clusters/h100x8.textproto\n"
@@ -34,9 +37,6 @@ static constexpr const char *simulateFooter =
     "  $ dtc simulate examples/gpt2 --scale 8,64,512 --set global_batch=512 --cluster "
     "examples/clusters/h100x512.textproto\n"
     "  $ dtc simulate gpt --cluster cluster.textproto --fail-over 0.5 --json\n";
-
-using namespace dtc;
-using namespace dtc::timing;
 
 namespace {
 
