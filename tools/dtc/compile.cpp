@@ -5,6 +5,7 @@
 #include "tools/dtc/OtherVerbs.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Targets.h"
+#include "tools/dtc/VerbOptions.h"
 #include "tools/dtc/Verbs.h"
 #include "tools/dtc/WriteProgram.h"
 #include "tools/dtc/forecast/ForecastText.h"
@@ -241,10 +242,9 @@ void dtc::addCompileRequest(CLI::App &verb, CompileRequest &request) {
   verb.add_option("--choices", request.choicesFile,
                   "Choices other than the layout, such as the order of commands (TOML)");
   verb.add_option("--config", request.configFile, "Training settings (TOML)");
-  verb.add_option("--set", request.assignments, "A training setting, as in --set steps=500; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->take_all()
-      ->allow_extra_args(false);
+  takeRepeated(
+      verb.add_option("--set", request.assignments, "A training setting, as in --set steps=500; may be repeated"),
+      "KEY=VALUE");
   verb.add_flag("--remarks", request.remarks, "Show where annotations conflict and how that was decided");
 }
 

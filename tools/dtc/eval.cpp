@@ -10,9 +10,9 @@
 #include "runtime/weights/model_directory.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Compiler.h"
-#include "tools/dtc/HandOn.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/TemporaryFolder.h"
+#include "tools/dtc/VerbOptions.h"
 #include "tools/dtc/Verbs.h"
 
 #include <filesystem>
@@ -164,12 +164,10 @@ void addCompileOptions(CLI::App &verb, EvalOptions &options) {
          {{"--mesh", "For a model: the devices as named axes, as for 'dtc compile'; by default dp=1"},
           {"--strategy", "For a model: how it is laid out on them, as for 'dtc compile'"},
           {"--target", "For a model: the processor, as for 'dtc compile'"}});
-  verb.add_option("--set", options.settings,
-                  "For a model: a setting, as in --set compute=bf16; unless it is set, sequence_length is the model's "
-                  "number of positions, at most 1024")
-      ->type_name("KEY=VALUE")
-      ->take_all()
-      ->allow_extra_args(false);
+  takeRepeated(verb.add_option("--set", options.settings,
+                               "For a model: a setting, as in --set compute=bf16; unless it is set, sequence_length is "
+                               "the model's number of positions, at most 1024"),
+               "KEY=VALUE");
 }
 
 } // namespace

@@ -10,6 +10,7 @@
 #include "tools/dtc/Process.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/TemporaryFolder.h"
+#include "tools/dtc/VerbOptions.h"
 #include "tools/dtc/Verbs.h"
 #include "tools/dtc/text/SampleText.h"
 
@@ -329,10 +330,9 @@ void addCompiling(CLI::App &verb, SampleOptions &options) {
   verb.add_option("--mesh", options.mesh, "For a directory: the ranks on this host, as for 'dtc compile'")
       ->capture_default_str();
   verb.add_option("--strategy", options.strategy, "For a directory: as for 'dtc compile'")->capture_default_str();
-  verb.add_option("--set", options.settings, "For a directory: a setting, as in --set compute=bf16; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->take_all()
-      ->allow_extra_args(false);
+  takeRepeated(verb.add_option("--set", options.settings,
+                               "For a directory: a setting, as in --set compute=bf16; may be repeated"),
+               "KEY=VALUE");
   verb.add_flag("!--no-cache", options.caches,
                 "For a directory: read all again for each new token instead of keeping keys and values; a check");
 }
@@ -345,22 +345,15 @@ void dtc::addSample(CLI::App &app, int &exitCode) {
   verb->add_option("MODEL", options->model,
                    "A model directory, a checkpoint, the folder of a run, or a program that generates")
       ->required();
-  auto *text = verb->add_option("--prompt", options->texts, "A prompt; may be repeated")
-                   ->type_name("TEXT")
-                   ->take_all()
-                   ->allow_extra_args(false);
-  verb->add_option("--prompt-ids", options->prompts, "Or the ids of its tokens; may be repeated")
-      ->type_name("ID,ID,...")
-      ->take_all()
-      ->allow_extra_args(false)
+  auto *text = takeRepeated(verb->add_option("--prompt", options->texts, "A prompt; may be repeated"), "TEXT");
+  takeRepeated(verb->add_option("--prompt-ids", options->prompts, "Or the ids of its tokens; may be repeated"),
+               "ID,ID,...")
       ->excludes(text);
   verb->add_option("--tokenizer", options->tokenizer,
                    "A tokenizer.json, a .model of sentencepiece, or a folder with one; by default the model's own")
       ->needs(text);
-  verb->add_option("--stop", options->stopTexts, "The answer ends before this text; may be repeated")
-      ->type_name("TEXT")
-      ->take_all()
-      ->allow_extra_args(false)
+  takeRepeated(verb->add_option("--stop", options->stopTexts, "The answer ends before this text; may be repeated"),
+               "TEXT")
       ->needs(text);
   verb->add_option("--max-tokens", options->maxTokens, "The most new tokens")->capture_default_str()->check(atLeast(1));
   verb->add_option("--stop-ids", options->stops,

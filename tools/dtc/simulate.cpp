@@ -6,9 +6,9 @@
 #include "runtime/support/mapped_file.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Compiler.h"
-#include "tools/dtc/HandOn.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/TemporaryFolder.h"
+#include "tools/dtc/VerbOptions.h"
 #include "tools/dtc/Verbs.h"
 #include "tools/dtc/forecast/ForecastMemory.h"
 #include "tools/dtc/forecast/ForecastText.h"
@@ -242,10 +242,8 @@ void addCompileOptions(CLI::App &verb, SimulateOptions &options) {
           {"--timetable", "For a model: the order of a pipeline, as for 'dtc compile'"},
           {"--target", "For a model: the processor or GPU, as for 'dtc compile'"},
           {"--schedule-effort", "For a model: how many plans are tried for its order, as for 'dtc compile'"}});
-  verb.add_option("--set", options.settings, "For a model: a setting, as in --set accumulation=8")
-      ->type_name("KEY=VALUE")
-      ->take_all()
-      ->allow_extra_args(false);
+  takeRepeated(verb.add_option("--set", options.settings, "For a model: a setting, as in --set accumulation=8"),
+               "KEY=VALUE");
 }
 
 } // namespace
@@ -272,11 +270,7 @@ void dtc::addSimulate(CLI::App &app, int &exitCode) {
   verb->add_option("--profile", options->profile,
                    "The folder of a run of the same program with --trace: kernels take as long as they took there")
       ->excludes(scale);
-  verb->add_option("--what-if", options->whatIf, whatIfHelp)
-      ->excludes(scale)
-      ->type_name("WHAT=FACTOR")
-      ->take_all()
-      ->allow_extra_args(false);
+  takeRepeated(verb->add_option("--what-if", options->whatIf, whatIfHelp), "WHAT=FACTOR")->excludes(scale);
   verb->add_option("--trace", options->trace, "Write the simulated step to this file, as runs write theirs")
       ->excludes(scale);
   verb->add_option("--fail-over", options->failOver, "End with exit code 9 when a step takes longer than that")

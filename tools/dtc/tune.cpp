@@ -6,11 +6,11 @@
 #include "timing/cost/fit.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Compiler.h"
-#include "tools/dtc/HandOn.h"
 #include "tools/dtc/OtherVerbs.h"
 #include "tools/dtc/Process.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/TemporaryFolder.h"
+#include "tools/dtc/VerbOptions.h"
 #include "tools/dtc/Verbs.h"
 #include "tools/dtc/forecast/ForecastText.h"
 

@@ -6,6 +6,7 @@
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/CompileModel.h"
 #include "tools/dtc/Program.h"
+#include "tools/dtc/VerbOptions.h"
 #include "tools/dtc/Verbs.h"
 #include "tools/dtc/forecast/Room.h"
 #include "tools/dtc/verify/VerifyCode.h"
@@ -299,10 +300,9 @@ void dtc::addVerify(CLI::App &app, int &exitCode) {
                                          "), a .mlir file, or a compiled program");
   verb->add_option("--model", options->model,
                    "For a program: the model it must be of, instead of the config.json in it; one from text needs it");
-  verb->add_option("--size", options->sizes, "A size of the model instead of the shrunk one; may be repeated")
-      ->type_name("NAME=SIZE")
-      ->take_all()
-      ->allow_extra_args(false);
+  takeRepeated(
+      verb->add_option("--size", options->sizes, "A size of the model instead of the shrunk one; may be repeated"),
+      "NAME=SIZE");
   verb->add_option("--cluster", options->cluster,
                    "A cluster file (docs/clusters.md) on which it must fit at its full sizes: a device for each rank, "
                    "and memory");

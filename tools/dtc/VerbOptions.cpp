@@ -1,4 +1,4 @@
-#include "tools/dtc/HandOn.h"
+#include "tools/dtc/VerbOptions.h"
 
 namespace dtc {
 
@@ -18,6 +18,10 @@ std::vector<CLI::Option *> handOn(CLI::App &verb, std::vector<std::string> &word
 
 std::vector<CLI::Option *> handOn(CLI::App &verb, std::map<std::string, std::string> &values, NamedOptions options) {
   return addAll(verb, options, [&values](const std::string &name, const std::string &value) { values[name] = value; });
+}
+
+CLI::Option *takeRepeated(CLI::Option *option, const char *type) {
+  return option->type_name(type)->take_all()->allow_extra_args(false);
 }
 
 } // namespace dtc
