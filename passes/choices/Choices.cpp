@@ -54,34 +54,27 @@ private:
   }
 
   bool readKey(const toml::key &key, const toml::node &node) {
-    std::string_view name = key.str();
-    if (name == "timetable")
-      return readTimetable(node);
-    if (name == "layers")
-      return readLayers(node);
-    if (name == "gather_ahead")
-      return readGatherAhead(node);
-    if (name == "recompute")
-      return readRecompute(node);
-    if (name == "gathers")
-      return readGathers(node);
-    if (name == "rows")
-      return readRows(node);
-    if (name == "split")
-      return readSplit(node, "split", "h.*", choices.split);
-    if (name == "split_gradients")
-      return readSplit(node, "split_gradients", "wte.weight", choices.splitGradients);
-    if (name == "order")
-      return readTables(node, "order: tables such as [[order]] with move = \"...\" and before = \"...\"", choices.order,
-                        &ChoicesReader::readRule);
-    if (name == "bucket_bytes")
-      return readBucketSize(node);
-    if (name == "bucket")
-      return readTables(node, "bucket: tables such as [[bucket]] with starts = [\"...\"] and layers = 4",
-                        choices.buckets, &ChoicesReader::readBucket);
-    constexpr std::string_view known[] = {"timetable", "layers", "gather_ahead", "recompute", "gathers",        "rows",
-                                          "order",     "bucket", "bucket_bytes", "split",     "split_gradients"};
-    return fail(at(key.source()), "unknown key '" + std::string(name) + "'" + didYouMean(name, known));
+    using Read = bool (ChoicesReader::*)(const toml::node &);
+    static constexpr std::pair<std::string_view, Read> readers[] = {
+        {"timetable", &ChoicesReader::readTimetable},
+        {"layers", &ChoicesReader::readLayers},
+        {"gather_ahead", &ChoicesReader::readGatherAhead},
+        {"recompute", &ChoicesReader::readRecompute},
+        {"gathers", &ChoicesReader::readGathers},
+        {"rows", &ChoicesReader::readRows},
+        {"order", &ChoicesReader::readOrder},
+        {"bucket", &ChoicesReader::readBuckets},
+        {"bucket_bytes", &ChoicesReader::readBucketSize},
+        {"split", &ChoicesReader::readSplits},
+        {"split_gradients", &ChoicesReader::readGradientSplits},
+    };
+    std::vector<std::string_view> known;
+    for (auto [name, read] : readers) {
+      if (key.str() == name)
+        return (this->*read)(node);
+      known.push_back(name);
+    }
+    return fail(at(key.source()), "unknown key '" + std::string(key.str()) + "'" + didYouMean(key.str(), known));
   }
 
   bool readTimetable(const toml::node &node) {
@@ -192,6 +185,11 @@ private:
     return true;
   }
 
+  bool readSplits(const toml::node &node) { return readSplit(node, "split", "h.*", choices.split); }
+  bool readGradientSplits(const toml::node &node) {
+    return readSplit(node, "split_gradients", "wte.weight", choices.splitGradients);
+  }
+
   bool readBucketSize(const toml::node &node) {
     std::string text =
         node.is_integer() ? std::to_string(*node.value<int64_t>()) : node.value<std::string>().value_or("");
@@ -208,20 +206,26 @@ private:
   /// Tables of one name in place of those that there are; `usage` says what they are.
   template <typename Rule>
   bool readTables(const toml::node &node, const char *usage, std::vector<Rule> &rules,
-                  bool (ChoicesReader::*read)(const toml::table &)) {
+                  bool (ChoicesReader::*read)(const toml::table &, Rule &)) {
     const toml::array *tables = node.as_array();
     if (!tables || !tables->is_homogeneous<toml::table>())
       return fail(at(node.source()), usage);
     rules.clear();
-    for (const toml::node &each : *tables)
-      if (!(this->*read)(*each.as_table()))
+    for (const toml::node &each : *tables) {
+      Rule &rule = rules.emplace_back();
+      rule.where = at(each.source());
+      if (!(this->*read)(*each.as_table(), rule))
         return false;
+    }
     return true;
   }
 
-  bool readBucket(const toml::table &table) {
-    BucketRule rule;
-    rule.where = at(table.source());
+  bool readBuckets(const toml::node &node) {
+    return readTables(node, "bucket: tables such as [[bucket]] with starts = [\"...\"] and layers = 4", choices.buckets,
+                      &ChoicesReader::readBucket);
+  }
+
+  bool readBucket(const toml::table &table, BucketRule &rule) {
     for (auto &&[key, node] : table) {
       std::string_view name = key.str();
       constexpr std::string_view known[] = {"starts", "layers", "why"};
@@ -241,7 +245,6 @@ private:
       return fail(rule.where, "bucket: layers: must be a number of consecutive layers, 1 or more");
     if (rule.starts.empty() || llvm::is_contained(rule.starts, ""))
       return fail(rule.where, "bucket: starts: the names of collectives that start together");
-    choices.buckets.push_back(std::move(rule));
     return true;
   }
 
@@ -250,9 +253,12 @@ private:
     return glob ? true : fail(where, "'" + pattern + "': " + llvm::toString(glob.takeError()));
   }
 
-  bool readRule(const toml::table &table) {
-    OrderRule rule;
-    rule.where = at(table.source());
+  bool readOrder(const toml::node &node) {
+    return readTables(node, "order: tables such as [[order]] with move = \"...\" and before = \"...\"", choices.order,
+                      &ChoicesReader::readRule);
+  }
+
+  bool readRule(const toml::table &table, OrderRule &rule) {
     int anchors = 0;
     for (auto &&[key, node] : table) {
       std::string_view name = key.str();
@@ -272,10 +278,7 @@ private:
     }
     if (rule.move.empty() || anchors != 1 || rule.anchor.empty())
       return fail(rule.where, "order: say which command to 'move', and 'before' or 'after' which");
-    if (!checkPattern(rule.list, rule.where))
-      return false;
-    choices.order.push_back(std::move(rule));
-    return true;
+    return checkPattern(rule.list, rule.where);
   }
 
   std::string path;
@@ -308,8 +311,7 @@ static std::string printTable(const char *name, const std::vector<Rule> &rules, 
 }
 
 static std::string printSplit(const char *name, const std::vector<SplitRule> &rules) {
-  return printTable(name, rules, &SplitRule::pattern,
-                    [](const SplitRule &rule) { return std::to_string(rule.parts); });
+  return printTable(name, rules, &SplitRule::pattern, [](const SplitRule &rule) { return std::to_string(rule.parts); });
 }
 
 std::string printChoices(const Choices &choices, bool isPipeline) {
