@@ -30,6 +30,8 @@ struct KeyStrides {
 inline constexpr int64_t causalByPosition = 1, causalByIndex = 2;
 
 struct AttentionScalars {
+  static constexpr std::string_view kernel = "attention_forward";
+
   int64_t B, S, T, G, R, E; ///< batch, queries, keys, heads of keys, heads of queries for each, elements of a head
   QueryStrides q;
   KeyStrides k, v;
@@ -47,14 +49,23 @@ struct AttentionScalars {
   int64_t starts;                               ///< 1 where a buffer of starts stands behind the key, else 0
 
   [[gnu::always_inline]] constexpr int64_t grid() const { return B * G * R; }
+
+  DTC_SCALARS(B, S, T, G, R, E, q.b, q.s, q.g, q.r, k.b, k.t, k.g, v.b, v.t, v.g, out.b, out.s, out.g, out.r, scale,
+              causal, dropout, site, firstSample, firstGroup, firstRepeat, allGroups, allRepeats, length, element,
+              window, softcap, starts)
 };
 
 /// Of the gradient, which overwrites d_q, d_k and d_v.
 struct AttentionBackwardScalars : AttentionScalars {
+  static constexpr std::string_view kernel = "attention_backward";
+
   QueryStrides dOut, dQ;
   KeyStrides dK, dV;
 
   [[gnu::always_inline]] constexpr int64_t grid() const { return B * G; }
+
+  DTC_MORE_SCALARS(AttentionScalars, dOut.b, dOut.s, dOut.g, dOut.r, dQ.b, dQ.s, dQ.g, dQ.r, dK.b, dK.t, dK.g, dV.b,
+                   dV.t, dV.g)
 };
 
 /// Why cuDNN's fused attention never does this, whatever the strides (runtime/kernels/cuda/attention.h); null: it may.
@@ -77,49 +88,9 @@ constexpr const char *whyNotFused(const AttentionScalars &scalars) {
 
 namespace detail {
 
-inline constexpr std::array attentionFields = {
-    DTC_SCALAR(AttentionScalars, B),           DTC_SCALAR(AttentionScalars, S),
-    DTC_SCALAR(AttentionScalars, T),           DTC_SCALAR(AttentionScalars, G),
-    DTC_SCALAR(AttentionScalars, R),           DTC_SCALAR(AttentionScalars, E),
-    DTC_SCALAR(AttentionScalars, q.b),         DTC_SCALAR(AttentionScalars, q.s),
-    DTC_SCALAR(AttentionScalars, q.g),         DTC_SCALAR(AttentionScalars, q.r),
-    DTC_SCALAR(AttentionScalars, k.b),         DTC_SCALAR(AttentionScalars, k.t),
-    DTC_SCALAR(AttentionScalars, k.g),         DTC_SCALAR(AttentionScalars, v.b),
-    DTC_SCALAR(AttentionScalars, v.t),         DTC_SCALAR(AttentionScalars, v.g),
-    DTC_SCALAR(AttentionScalars, out.b),       DTC_SCALAR(AttentionScalars, out.s),
-    DTC_SCALAR(AttentionScalars, out.g),       DTC_SCALAR(AttentionScalars, out.r),
-    DTC_SCALAR(AttentionScalars, scale),       DTC_SCALAR(AttentionScalars, causal),
-    DTC_SCALAR(AttentionScalars, dropout),     DTC_SCALAR(AttentionScalars, site),
-    DTC_SCALAR(AttentionScalars, firstSample), DTC_SCALAR(AttentionScalars, firstGroup),
-    DTC_SCALAR(AttentionScalars, firstRepeat), DTC_SCALAR(AttentionScalars, allGroups),
-    DTC_SCALAR(AttentionScalars, allRepeats),  DTC_SCALAR(AttentionScalars, length),
-    DTC_SCALAR(AttentionScalars, element),     DTC_SCALAR(AttentionScalars, window),
-    DTC_SCALAR(AttentionScalars, softcap),     DTC_SCALAR(AttentionScalars, starts),
-};
-static_assert(describes<AttentionScalars>(attentionFields));
-
-inline constexpr auto attentionBackwardFields =
-    joined(attentionFields, std::array{
-                                DTC_SCALAR(AttentionBackwardScalars, dOut.b),
-                                DTC_SCALAR(AttentionBackwardScalars, dOut.s),
-                                DTC_SCALAR(AttentionBackwardScalars, dOut.g),
-                                DTC_SCALAR(AttentionBackwardScalars, dOut.r),
-                                DTC_SCALAR(AttentionBackwardScalars, dQ.b),
-                                DTC_SCALAR(AttentionBackwardScalars, dQ.s),
-                                DTC_SCALAR(AttentionBackwardScalars, dQ.g),
-                                DTC_SCALAR(AttentionBackwardScalars, dQ.r),
-                                DTC_SCALAR(AttentionBackwardScalars, dK.b),
-                                DTC_SCALAR(AttentionBackwardScalars, dK.t),
-                                DTC_SCALAR(AttentionBackwardScalars, dK.g),
-                                DTC_SCALAR(AttentionBackwardScalars, dV.b),
-                                DTC_SCALAR(AttentionBackwardScalars, dV.t),
-                                DTC_SCALAR(AttentionBackwardScalars, dV.g),
-                            });
-static_assert(describes<AttentionBackwardScalars>(attentionBackwardFields));
-
 inline constexpr ElementRule attentionData = toldBy(&AttentionScalars::element);
 
-inline constexpr Operand attentionForwardOperands[] = {
+inline constexpr auto attentionInputs = std::to_array<Operand>({
     {"q", "B S G R E", attentionData, Access::Read},
     {"k", "B T G E", attentionData, Access::Read},
     {"v", "B T G E", attentionData, Access::Read},
@@ -127,34 +98,27 @@ inline constexpr Operand attentionForwardOperands[] = {
     {"k_positions", "T", i32, Access::Read},
     {"key", "4", i32, Access::Read}, // seed, step, sample offset, 0
     {"starts", "B S", i32, Access::Read, isSet<&AttentionScalars::starts>},
-    {"out", "B S G R E", attentionData, Access::Written},
-    // The natural logarithm of the sum of exponentials of the scaled scores.
-    {"lse", "B G R S", f32, Access::Written},
-};
-
-inline constexpr Operand attentionBackwardOperands[] = {
-    {"q", "B S G R E", attentionData, Access::Read},
-    {"k", "B T G E", attentionData, Access::Read},
-    {"v", "B T G E", attentionData, Access::Read},
-    {"q_positions", "S", i32, Access::Read},
-    {"k_positions", "T", i32, Access::Read},
-    {"key", "4", i32, Access::Read},
-    {"starts", "B S", i32, Access::Read, isSet<&AttentionScalars::starts>},
-    {"out", "B S G R E", attentionData, Access::Read},
-    {"lse", "B G R S", f32, Access::Read},
-    {"d_out", "B S G R E", attentionData, Access::Read},
-    {"d_q", "B S G R E", attentionData, Access::Written},
-    {"d_k", "B T G E", attentionData, Access::Written},
-    {"d_v", "B T G E", attentionData, Access::Written},
-};
+});
 
 } // namespace detail
 
 template <>
-inline constexpr KernelTable tableOf<AttentionScalars> = {"attention_forward", detail::attentionFields,
-                                                          detail::attentionForwardOperands};
+inline constexpr auto operandsOf<AttentionScalars> = detail::joined(
+    detail::attentionInputs, std::to_array<Operand>({
+                                 {"out", "B S G R E", detail::attentionData, Access::Written},
+                                 // The natural logarithm of the sum of exponentials of the scaled scores.
+                                 {"lse", "B G R S", f32, Access::Written},
+                             }));
+
 template <>
-inline constexpr KernelTable tableOf<AttentionBackwardScalars> = {"attention_backward", detail::attentionBackwardFields,
-                                                                  detail::attentionBackwardOperands};
+inline constexpr auto operandsOf<AttentionBackwardScalars> =
+    detail::joined(detail::attentionInputs, std::to_array<Operand>({
+                                                {"out", "B S G R E", detail::attentionData, Access::Read},
+                                                {"lse", "B G R S", f32, Access::Read},
+                                                {"d_out", "B S G R E", detail::attentionData, Access::Read},
+                                                {"d_q", "B S G R E", detail::attentionData, Access::Written},
+                                                {"d_k", "B T G E", detail::attentionData, Access::Written},
+                                                {"d_v", "B T G E", detail::attentionData, Access::Written},
+                                            }));
 
 } // namespace dtc::abi::library

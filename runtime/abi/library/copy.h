@@ -7,6 +7,7 @@
 namespace dtc::abi::library {
 
 struct CopyScalars {
+  static constexpr std::string_view kernel = "copy";
   static constexpr size_t rank = 6;
 
   int64_t sizes[rank]; ///< leading ones are 1
@@ -19,35 +20,18 @@ struct CopyScalars {
   int64_t bytes; ///< of an element
 
   [[gnu::always_inline]] constexpr int64_t grid() const { return sizes[0] * sizes[1]; }
-};
 
-namespace detail {
-
-inline constexpr std::array copyFields = {
-    DTC_SCALAR(CopyScalars, sizes[0]),      DTC_SCALAR(CopyScalars, sizes[1]),
-    DTC_SCALAR(CopyScalars, sizes[2]),      DTC_SCALAR(CopyScalars, sizes[3]),
-    DTC_SCALAR(CopyScalars, sizes[4]),      DTC_SCALAR(CopyScalars, sizes[5]),
-    DTC_SCALAR(CopyScalars, inStrides[0]),  DTC_SCALAR(CopyScalars, inStrides[1]),
-    DTC_SCALAR(CopyScalars, inStrides[2]),  DTC_SCALAR(CopyScalars, inStrides[3]),
-    DTC_SCALAR(CopyScalars, inStrides[4]),  DTC_SCALAR(CopyScalars, inStrides[5]),
-    DTC_SCALAR(CopyScalars, outStrides[0]), DTC_SCALAR(CopyScalars, outStrides[1]),
-    DTC_SCALAR(CopyScalars, outStrides[2]), DTC_SCALAR(CopyScalars, outStrides[3]),
-    DTC_SCALAR(CopyScalars, outStrides[4]), DTC_SCALAR(CopyScalars, outStrides[5]),
-    DTC_SCALAR(CopyScalars, inOffset),      DTC_SCALAR(CopyScalars, outOffset),
-    DTC_SCALAR(CopyScalars, available),     DTC_SCALAR(CopyScalars, limitedDim),
-    DTC_SCALAR(CopyScalars, begin),         DTC_SCALAR(CopyScalars, bytes),
+  DTC_SCALARS(sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], inStrides[0], inStrides[1], inStrides[2],
+              inStrides[3], inStrides[4], inStrides[5], outStrides[0], outStrides[1], outStrides[2], outStrides[3],
+              outStrides[4], outStrides[5], inOffset, outOffset, available, limitedDim, begin, bytes)
 };
-static_assert(describes<CopyScalars>(copyFields));
 
 #define DTC_SIZES "sizes[0] sizes[1] sizes[2] sizes[3] sizes[4] sizes[5]"
-inline constexpr Operand copyOperands[] = {
+template <>
+inline constexpr auto operandsOf<CopyScalars> = std::to_array<Operand>({
     {"in", DTC_SIZES, movedBy(&CopyScalars::bytes), Access::Read},
     {"out", DTC_SIZES, movedBy(&CopyScalars::bytes), Access::Written},
-};
+});
 #undef DTC_SIZES
-
-} // namespace detail
-
-template <> inline constexpr KernelTable tableOf<CopyScalars> = {"copy", detail::copyFields, detail::copyOperands};
 
 } // namespace dtc::abi::library

@@ -6,22 +6,17 @@
 namespace dtc::abi::library {
 
 struct FillScalars {
+  static constexpr std::string_view kernel = "fill";
+
   int64_t bits;  ///< of an element; what is above them is ignored
   int64_t bytes; ///< of an element
+
+  DTC_SCALARS(bits, bytes)
 };
 
-namespace detail {
-
-inline constexpr std::array fillFields = {
-    DTC_SCALAR(FillScalars, bits),
-    DTC_SCALAR(FillScalars, bytes),
-};
-static_assert(describes<FillScalars>(fillFields));
-
-inline constexpr Operand fillOperands[] = {{"out", "grid", movedBy(&FillScalars::bytes), Access::Written}};
-
-} // namespace detail
-
-template <> inline constexpr KernelTable tableOf<FillScalars> = {"fill", detail::fillFields, detail::fillOperands};
+template <>
+inline constexpr auto operandsOf<FillScalars> = std::to_array<Operand>({
+    {"out", "grid", movedBy(&FillScalars::bytes), Access::Written},
+});
 
 } // namespace dtc::abi::library

@@ -6,30 +6,20 @@
 namespace dtc::abi::library {
 
 struct GatherScalars {
+  static constexpr std::string_view kernel = "gather";
+
   int64_t rows, width; ///< of the table
   int64_t first;       ///< the index of its first row
   int64_t bytes;       ///< of an element of the table
+
+  DTC_SCALARS(rows, width, first, bytes)
 };
 
-namespace detail {
-
-inline constexpr std::array gatherFields = {
-    DTC_SCALAR(GatherScalars, rows),
-    DTC_SCALAR(GatherScalars, width),
-    DTC_SCALAR(GatherScalars, first),
-    DTC_SCALAR(GatherScalars, bytes),
-};
-static_assert(describes<GatherScalars>(gatherFields));
-
-inline constexpr Operand gatherOperands[] = {
+template <>
+inline constexpr auto operandsOf<GatherScalars> = std::to_array<Operand>({
     {"table", "rows width", movedBy(&GatherScalars::bytes), Access::Read},
     {"indices", "grid", i32, Access::Read},
     {"out", "grid width", movedBy(&GatherScalars::bytes), Access::Written},
-};
-
-} // namespace detail
-
-template <>
-inline constexpr KernelTable tableOf<GatherScalars> = {"gather", detail::gatherFields, detail::gatherOperands};
+});
 
 } // namespace dtc::abi::library

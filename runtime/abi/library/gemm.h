@@ -12,6 +12,8 @@
 namespace dtc::abi::library {
 
 struct GemmScalars {
+  static constexpr std::string_view kernel = "gemm";
+
   int64_t batch, m, n, k;
   int64_t transposeA, transposeB;    ///< 0 or 1: the matrix lies in memory with its sizes exchanged
   int64_t lda, ldb, ldc;             ///< from a row in memory to the next
@@ -22,35 +24,28 @@ struct GemmScalars {
   int64_t result;                    ///< element of C: that of A and B, or f32
 
   [[gnu::always_inline]] constexpr int64_t grid() const { return batch * (splitColumns ? n : m); }
+
+  DTC_SCALARS(batch, m, n, k, transposeA, transposeB, lda, ldb, ldc, strideA, strideB, strideC, accumulate,
+              splitColumns, operands, result)
 };
 
 /// A product with an epilogue, of a batch of 1 that does not accumulate. Only NVIDIA's library has it.
 struct ProductScalars : GemmScalars {
+  static constexpr std::string_view kernel = "product";
+
   int64_t epilogue; ///< abi::Epilogue
+
+  DTC_MORE_SCALARS(GemmScalars, epilogue)
 };
 
-namespace detail {
-
-inline constexpr std::array gemmFields = {
-    DTC_SCALAR(GemmScalars, batch),      DTC_SCALAR(GemmScalars, m),
-    DTC_SCALAR(GemmScalars, n),          DTC_SCALAR(GemmScalars, k),
-    DTC_SCALAR(GemmScalars, transposeA), DTC_SCALAR(GemmScalars, transposeB),
-    DTC_SCALAR(GemmScalars, lda),        DTC_SCALAR(GemmScalars, ldb),
-    DTC_SCALAR(GemmScalars, ldc),        DTC_SCALAR(GemmScalars, strideA),
-    DTC_SCALAR(GemmScalars, strideB),    DTC_SCALAR(GemmScalars, strideC),
-    DTC_SCALAR(GemmScalars, accumulate), DTC_SCALAR(GemmScalars, splitColumns),
-    DTC_SCALAR(GemmScalars, operands),   DTC_SCALAR(GemmScalars, result),
-};
-static_assert(describes<GemmScalars>(gemmFields));
-
-inline constexpr auto productFields = joined(gemmFields, std::array{DTC_SCALAR(ProductScalars, epilogue)});
-static_assert(describes<ProductScalars>(productFields));
-
-inline constexpr Operand gemmOperands[] = {
+template <>
+inline constexpr auto operandsOf<GemmScalars> = std::to_array<Operand>({
     {"A", "batch m k", toldBy(&GemmScalars::operands), Access::Read},
     {"B", "batch k n", toldBy(&GemmScalars::operands), Access::Read},
     {"C", "batch m n", toldBy(&GemmScalars::result), Access::Written, nullptr, isSet<&GemmScalars::accumulate>},
-};
+});
+
+namespace detail {
 
 /// The condition that the epilogue has a property.
 template <bool EpilogueForm::*property> bool hasEpilogue(const int64_t *scalars) {
@@ -58,21 +53,18 @@ template <bool EpilogueForm::*property> bool hasEpilogue(const int64_t *scalars)
   return form && form->*property;
 }
 
-inline constexpr Operand productOperands[] = {
+} // namespace detail
+
+template <>
+inline constexpr auto operandsOf<ProductScalars> = std::to_array<Operand>({
     {"A", "m k", toldBy(&GemmScalars::operands), Access::Read},
     {"B", "k n", toldBy(&GemmScalars::operands), Access::Read},
     // C may lie over the accumulator.
-    {"accumulator", "m n", toldBy(&GemmScalars::result), Access::Read, hasEpilogue<&EpilogueForm::accumulates>},
-    {"bias", "n", toldBy(&GemmScalars::result), Access::Read, hasEpilogue<&EpilogueForm::hasBias>},
-    {"x", "m n", toldBy(&GemmScalars::result), Access::Read, hasEpilogue<&EpilogueForm::readsOperand>},
+    {"accumulator", "m n", toldBy(&GemmScalars::result), Access::Read, detail::hasEpilogue<&EpilogueForm::accumulates>},
+    {"bias", "n", toldBy(&GemmScalars::result), Access::Read, detail::hasEpilogue<&EpilogueForm::hasBias>},
+    {"x", "m n", toldBy(&GemmScalars::result), Access::Read, detail::hasEpilogue<&EpilogueForm::readsOperand>},
     {"C", "m n", toldBy(&GemmScalars::result), Access::Written},
-    {"sum", "m n", toldBy(&GemmScalars::result), Access::Written, hasEpilogue<&EpilogueForm::storesSum>},
-};
-
-} // namespace detail
-
-template <> inline constexpr KernelTable tableOf<GemmScalars> = {"gemm", detail::gemmFields, detail::gemmOperands};
-template <>
-inline constexpr KernelTable tableOf<ProductScalars> = {"product", detail::productFields, detail::productOperands};
+    {"sum", "m n", toldBy(&GemmScalars::result), Access::Written, detail::hasEpilogue<&EpilogueForm::storesSum>},
+});
 
 } // namespace dtc::abi::library

@@ -9,6 +9,8 @@
 namespace dtc::abi::library {
 
 struct RotaryScalars {
+  static constexpr std::string_view kernel = "rotary";
+
   int64_t outer, S, inner, E;
   double theta;
   int64_t sign; ///< 1 forward, -1 backward
@@ -18,42 +20,16 @@ struct RotaryScalars {
   RotaryScaling scaling;
 
   [[gnu::always_inline]] constexpr int64_t grid() const { return outer * S; }
+
+  DTC_SCALARS(outer, S, inner, E, theta, sign, x.outer, x.s, x.inner, out.outer, out.s, out.inner, element, pairs,
+              scaling.factor, scaling.perFrequency, scaling.perPair, scaling.constant, scaling.amplitude)
 };
 
-namespace detail {
-
-inline constexpr std::array rotaryFields = {
-    DTC_SCALAR(RotaryScalars, outer),
-    DTC_SCALAR(RotaryScalars, S),
-    DTC_SCALAR(RotaryScalars, inner),
-    DTC_SCALAR(RotaryScalars, E),
-    DTC_SCALAR(RotaryScalars, theta),
-    DTC_SCALAR(RotaryScalars, sign),
-    DTC_SCALAR(RotaryScalars, x.outer),
-    DTC_SCALAR(RotaryScalars, x.s),
-    DTC_SCALAR(RotaryScalars, x.inner),
-    DTC_SCALAR(RotaryScalars, out.outer),
-    DTC_SCALAR(RotaryScalars, out.s),
-    DTC_SCALAR(RotaryScalars, out.inner),
-    DTC_SCALAR(RotaryScalars, element),
-    DTC_SCALAR(RotaryScalars, pairs),
-    DTC_SCALAR(RotaryScalars, scaling.factor),
-    DTC_SCALAR(RotaryScalars, scaling.perFrequency),
-    DTC_SCALAR(RotaryScalars, scaling.perPair),
-    DTC_SCALAR(RotaryScalars, scaling.constant),
-    DTC_SCALAR(RotaryScalars, scaling.amplitude),
-};
-static_assert(describes<RotaryScalars>(rotaryFields));
-
-inline constexpr Operand rotaryOperands[] = {
+template <>
+inline constexpr auto operandsOf<RotaryScalars> = std::to_array<Operand>({
     {"x", "outer S inner E", toldBy(&RotaryScalars::element), Access::Read},
     {"positions", "S", i32, Access::Read},
     {"out", "outer S inner E", toldBy(&RotaryScalars::element), Access::Written}, // may be x
-};
-
-} // namespace detail
-
-template <>
-inline constexpr KernelTable tableOf<RotaryScalars> = {"rotary", detail::rotaryFields, detail::rotaryOperands};
+});
 
 } // namespace dtc::abi::library

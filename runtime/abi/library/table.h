@@ -2,8 +2,8 @@
 // target, the code for GPUs and dtc verify. docs/library-kernel.md shows what a new kernel takes.
 //
 // The scalars of a kernel are a plain struct, whose members of 8 bytes are in the order in which a launch has them:
-// int64_t, and double where the scalar is the bit pattern of a real number. Its fields are listed by name once more, in
-// `scalars`, and its operands in `operands`; `tableOf` has both. Strides are in elements.
+// int64_t, and double where the scalar is the bit pattern of a real number. DTC_SCALARS lists them by name once more.
+// `kernel` is the kernel's name, `operandsOf` has its operands, and `tableOf` all of this. Strides are in elements.
 //
 // Kernels for processors are compiled several times, for different instructions, and the linker keeps one copy of an
 // inline function for all. What such a kernel may call here is always inlined.
@@ -71,9 +71,39 @@ struct ScalarField {
 constexpr ScalarField makeField(std::string_view name, int64_t number) { return {name, size_t(number), false}; }
 constexpr ScalarField makeField(std::string_view name, double number) { return {name, detail::numberOf(number), true}; }
 
-/// A row of a table of fields.
-#define DTC_SCALAR(Scalars, member)                                                                                    \
-  ::dtc::abi::library::makeField(#member, ::dtc::abi::library::detail::numbered<Scalars>.member)
+namespace detail {
+
+/// Fields of the struct whose members hold their own numbers. `names` is the list of these members: "rows, q.b".
+template <class... Numbers> consteval auto listFields(std::string_view names, Numbers... numbers) {
+  auto takeName = [&] {
+    constexpr std::string_view between = ", ";
+    size_t end = names.find(between);
+    std::string_view name = names.substr(0, end);
+    names = end == std::string_view::npos ? "" : names.substr(end + between.size());
+    return name;
+  };
+  return std::array{makeField(takeName(), numbers)...};
+}
+
+template <class T, size_t First, size_t Rest>
+consteval std::array<T, First + Rest> joined(const std::array<T, First> &first, const std::array<T, Rest> &rest) {
+  std::array<T, First + Rest> all = {};
+  for (size_t i = 0; i < First + Rest; ++i)
+    all[i] = i < First ? first[i] : rest[i - First];
+  return all;
+}
+
+} // namespace detail
+
+/// In a struct of scalars: its members, those of a part one by one, such as q.b.
+#define DTC_SCALARS(...)                                                                                               \
+  consteval auto fields() const { return detail::listFields(#__VA_ARGS__, __VA_ARGS__); }
+
+/// The same in a struct that begins as `Base` does: the members that it adds.
+#define DTC_MORE_SCALARS(Base, ...)                                                                                    \
+  consteval auto fields() const {                                                                                      \
+    return detail::joined(Base::fields(), detail::listFields(#__VA_ARGS__, __VA_ARGS__));                              \
+  }
 
 /// Whether `fields` are all scalars of the struct, each once and in order.
 template <class Scalars> constexpr bool describes(std::span<const ScalarField> fields) {
@@ -83,15 +113,14 @@ template <class Scalars> constexpr bool describes(std::span<const ScalarField> f
   return fields.size() == countOf<Scalars>;
 }
 
-/// Fields of a struct that begins as another does.
-template <size_t First, size_t Rest>
-constexpr std::array<ScalarField, First + Rest> joined(const std::array<ScalarField, First> &first,
-                                                       const std::array<ScalarField, Rest> &rest) {
-  std::array<ScalarField, First + Rest> all = {};
-  for (size_t i = 0; i < First + Rest; ++i)
-    all[i] = i < First ? first[i] : rest[i - First];
-  return all;
+template <class Scalars> consteval auto makeFields() {
+  constexpr auto fields = detail::numbered<Scalars>.fields();
+  static_assert(describes<Scalars>(fields), "not all scalars of the struct, each once and in order");
+  return fields;
 }
+
+/// The scalars that a struct lists.
+template <class Scalars> inline constexpr auto fieldsOf = makeFields<Scalars>();
 
 //===----------------------------------------------------------------------===//
 // Operands
@@ -152,8 +181,12 @@ struct KernelTable {
   std::span<const Operand> operands; ///< in the order of a launch's buffers
 };
 
+/// The operands of the kernel that has these scalars, in the order of a launch's buffers.
+template <class Scalars> inline constexpr std::array<Operand, 0> operandsOf = {};
+
 /// The table of the kernel that has these scalars.
-template <class Scalars> inline constexpr KernelTable tableOf = {};
+template <class Scalars>
+inline constexpr KernelTable tableOf = {Scalars::kernel, fieldsOf<Scalars>, operandsOf<Scalars>};
 
 /// Strides of a tensor [outer, S, inner, E] with unit stride in E.
 struct RowStrides {
