@@ -19,9 +19,7 @@ Driver::Driver() {
 void Driver::load() {
   VendorLibrary library(LibraryName, "this program was compiled for NVIDIA GPUs, and their driver cannot be loaded: ",
                         "; install NVIDIA's driver, or compile the program with --target cpu");
-#define DTC_CUDA_FIND(member, symbol, ...) library.find(member, #symbol);
-  DTC_CUDA_FUNCTIONS(DTC_CUDA_FIND)
-#undef DTC_CUDA_FIND
+  DTC_CUDA_FUNCTIONS(DTC_VENDOR_FIND)
   if (driverGetVersion && driverGetVersion(&driverVersion) == Success && driverVersion < OldestVersion)
     throw Error("NVIDIA's driver is too old: it knows CUDA " + versionText(driverVersion) + ", and programs need " +
                 versionText(OldestVersion) + "; install a newer driver, or compile the program with --target cpu");

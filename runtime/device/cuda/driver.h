@@ -3,6 +3,8 @@
 // numbers are cuda.h's; test/gpu/driver_header_test.cpp holds them against it.
 #pragma once
 
+#include "runtime/support/vendor_functions.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -68,7 +70,7 @@ constexpr unsigned StreamNonBlocking = 1, EventWithTime = 0, EventDisableTiming 
 /// CUstreamCaptureMode: of what must not be called meanwhile, only this thread's calls are refused.
 enum CaptureMode : int { CaptureThreadLocal = 1 };
 
-// member, symbol, result and parameters. CUresult and other enumerations are int here: so they are passed.
+// Rows as in vendor_functions.h. CUresult and other enumerations are int here: so they are passed.
 #define DTC_CUDA_FUNCTIONS(X)                                                                                          \
   X(init, cuInit, int(unsigned))                                                                                       \
   X(driverGetVersion, cuDriverGetVersion, int(int *))                                                                  \
@@ -127,11 +129,7 @@ public:
   Driver(const Driver &) = delete;
   Driver &operator=(const Driver &) = delete;
 
-#define DTC_CUDA_DECLARE(member, symbol, ...)                                                                          \
-  using member##_fn = __VA_ARGS__;                                                                                     \
-  member##_fn *member = nullptr;
-  DTC_CUDA_FUNCTIONS(DTC_CUDA_DECLARE)
-#undef DTC_CUDA_DECLARE
+  DTC_CUDA_FUNCTIONS(DTC_VENDOR_FUNCTION)
 
   int devices() const { return deviceCount; }
   int version() const { return driverVersion; } ///< 1000 * major + 10 * minor of CUDA

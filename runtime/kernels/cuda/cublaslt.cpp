@@ -29,9 +29,7 @@ Library::~Library() { destroy(state); }
 
 void Library::load(const char *name) {
   VendorLibrary library(name);
-#define DTC_CUBLASLT_FIND(member, symbol, ...) library.find(member, #symbol);
-  DTC_CUBLASLT_FUNCTIONS(DTC_CUBLASLT_FIND)
-#undef DTC_CUBLASLT_FIND
+  DTC_CUBLASLT_FUNCTIONS(DTC_VENDOR_FIND)
   library.requireFound(name);
   if (size_t version = getVersion(); version < OldestVersion || version > NewestVersion)
     throw Error(std::string(name) + " is cuBLASLt " + versionText(version) + ", and programs need one of " +

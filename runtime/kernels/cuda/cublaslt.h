@@ -3,6 +3,8 @@
 // them against it.
 #pragma once
 
+#include "runtime/support/vendor_functions.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -85,7 +87,7 @@ struct Heuristic {
   int reserved[4];
 };
 
-// member, symbol, result and parameters. cublasStatus_t and other enumerations are int here: so they are passed.
+// Rows as in vendor_functions.h. cublasStatus_t and other enumerations are int here: so they are passed.
 #define DTC_CUBLASLT_FUNCTIONS(X)                                                                                      \
   X(getVersion, cublasLtGetVersion, size_t())                                                                          \
   X(getStatusName, cublasLtGetStatusName, const char *(int))                                                           \
@@ -119,11 +121,7 @@ public:
   Library(const Library &) = delete;
   Library &operator=(const Library &) = delete;
 
-#define DTC_CUBLASLT_DECLARE(member, symbol, ...)                                                                      \
-  using member##_fn = __VA_ARGS__;                                                                                     \
-  member##_fn *member = nullptr;
-  DTC_CUBLASLT_FUNCTIONS(DTC_CUBLASLT_DECLARE)
-#undef DTC_CUBLASLT_DECLARE
+  DTC_CUBLASLT_FUNCTIONS(DTC_VENDOR_FUNCTION)
 
   /// The library's state on the device whose context was current.
   Handle handle() const { return state; }

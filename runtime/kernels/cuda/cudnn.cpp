@@ -14,9 +14,7 @@ static std::string textOf(size_t version) {
 
 Library::Library(const char *name) {
   VendorLibrary library(name, "cuDNN cannot be loaded: ");
-#define DTC_CUDNN_FIND(member, symbol, ...) library.find(member, #symbol);
-  DTC_CUDNN_FUNCTIONS(DTC_CUDNN_FIND)
-#undef DTC_CUDNN_FIND
+  DTC_CUDNN_FUNCTIONS(DTC_VENDOR_FIND)
   if (getVersion && getVersion() < OldestVersion)
     throw Error(std::string(name) + " is cuDNN " + versionText() + ", and " + textOf(OldestVersion) +
                 " or later is needed");

@@ -3,6 +3,8 @@
 // test/gpu/cudnn_header_test.cpp holds them against it.
 #pragma once
 
+#include "runtime/support/vendor_functions.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -133,7 +135,7 @@ enum AttributeType : int {
   CharacterType = 24,
 };
 
-// member, symbol, result and parameters. cudnnStatus_t and other enumerations are int here: so they are passed.
+// Rows as in vendor_functions.h. cudnnStatus_t and other enumerations are int here: so they are passed.
 #define DTC_CUDNN_FUNCTIONS(X)                                                                                         \
   X(getVersion, cudnnGetVersion, size_t())                                                                             \
   X(getErrorString, cudnnGetErrorString, const char *(int))                                                            \
@@ -157,11 +159,7 @@ public:
   Library(const Library &) = delete;
   Library &operator=(const Library &) = delete;
 
-#define DTC_CUDNN_DECLARE(member, symbol, ...)                                                                         \
-  using member##_fn = __VA_ARGS__;                                                                                     \
-  member##_fn *member = nullptr;
-  DTC_CUDNN_FUNCTIONS(DTC_CUDNN_DECLARE)
-#undef DTC_CUDNN_DECLARE
+  DTC_CUDNN_FUNCTIONS(DTC_VENDOR_FUNCTION)
 
   /// Throws Error (Runtime) with the library's words unless `status` is success. `what`: "cannot describe a tensor".
   void check(int status, const char *what) const;
