@@ -11,6 +11,7 @@
 #include "runtime/checkpoint/checkpoint_writer.h"
 #include "runtime/checkpoint/step_news.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/support/not_copied.h"
 
 #include <functional>
 #include <memory>
@@ -22,7 +23,7 @@
 
 namespace dtc {
 
-class Checkpointer {
+class Checkpointer : NotCopied {
 public:
   struct Options {
     int64_t keep = 0; ///< checkpoints up to the one just written; 0: all
@@ -35,8 +36,6 @@ public:
   Checkpointer(const RankState &state, Communicator &communicator, std::string root, Options options);
   /// Ends what is under way, and on rank 0 removes what is there of it.
   ~Checkpointer();
-  Checkpointer(const Checkpointer &) = delete;
-  Checkpointer &operator=(const Checkpointer &) = delete;
 
   /// Has memory for begin() made ready beside other work.
   void prepare();

@@ -1,6 +1,8 @@
 // Memory of a device, as the executor knows it: offsets in, addresses out.
 #pragma once
 
+#include "runtime/support/not_copied.h"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -14,11 +16,9 @@ class Arena;
 /// An address is for the device alone: for launches and copies, and for Device::read and Device::write, which are how
 /// the host looks at what lies there. A device whose memory the host cannot reach has no host() to offer; it brings a
 /// transport of its own for programs of several ranks, and makes fresh memory zero.
-class Memory {
+class Memory : NotCopied {
 public:
   virtual ~Memory() = default;
-  Memory(const Memory &) = delete;
-  Memory &operator=(const Memory &) = delete;
 
   std::byte *base() const { return memory; }
   uint64_t bytes() const { return size; }

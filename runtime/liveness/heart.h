@@ -3,6 +3,7 @@
 
 #include "runtime/liveness/control_block.h"
 #include "runtime/liveness/watch.h"
+#include "runtime/support/not_copied.h"
 
 #include <chrono>
 #include <condition_variable>
@@ -22,7 +23,7 @@ struct HeartOptions {
   DescribePlace describe;
 };
 
-class Heart {
+class Heart : NotCopied {
 public:
   static constexpr std::chrono::milliseconds Interval{250};
   /// Who has not come to look for so long was itself stopped, and has no right to speak of others.
@@ -31,8 +32,6 @@ public:
   /// Begins to beat. `control`: a view of this rank's own.
   Heart(ControlBlock control, HeartOptions options);
   ~Heart();
-  Heart(const Heart &) = delete;
-  Heart &operator=(const Heart &) = delete;
 
 private:
   using Clock = std::chrono::steady_clock;

@@ -2,6 +2,8 @@
 // by. The rank's own thread writes; others, also of other processes, read, whenever: each word by itself is true.
 #pragma once
 
+#include "runtime/support/not_copied.h"
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -103,12 +105,10 @@ private:
 };
 
 /// That a rank waits for others, as long as this lives.
-class WaitingNote {
+class WaitingNote : NotCopied {
 public:
   explicit WaitingNote(Whereabouts &place) : place(place) { place.setWaiting(true); }
   ~WaitingNote() { place.setWaiting(false); }
-  WaitingNote(const WaitingNote &) = delete;
-  WaitingNote &operator=(const WaitingNote &) = delete;
 
 private:
   Whereabouts &place;

@@ -10,12 +10,14 @@
 // A file in which no byte is locked was left by processes that are gone: it is removed and made anew.
 #pragma once
 
+#include "runtime/support/not_copied.h"
+
 #include <cstdint>
 #include <string>
 
 namespace dtc {
 
-class JobFile {
+class JobFile : NotCopied {
 public:
   /// Opens the file for a rank and takes its lock. A path under /proc is a launcher's; otherwise the directory is made
   /// where it is missing, and the file too.
@@ -27,8 +29,6 @@ public:
   /// first one that is this user's, else the first that nobody has.
   static std::string directoryIn(const std::string &root);
   ~JobFile();
-  JobFile(const JobFile &) = delete;
-  JobFile &operator=(const JobFile &) = delete;
 
   int descriptor() const { return file; }
   /// Whether the process of a rank that has joined still runs.

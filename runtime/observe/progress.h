@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/observe/metrics.h"
+#include "runtime/support/not_copied.h"
 
 #include <chrono>
 #include <cstdint>
@@ -11,13 +12,11 @@ namespace dtc {
 
 /// On a terminal one line that rewrites itself; elsewhere a plain line now and then, with the time before it, so that
 /// logs stay readable.
-class Progress {
+class Progress : NotCopied {
 public:
   /// `begin`: steps done before this run; `end`: steps in all. Writes to stdout.
   Progress(int64_t begin, int64_t end, bool terminal);
   ~Progress();
-  Progress(const Progress &) = delete;
-  Progress &operator=(const Progress &) = delete;
 
   /// After a step, of which one of `ranks` ranks tells.
   void step(const StepMetrics &metrics, int ranks);

@@ -5,6 +5,8 @@
 // by writeFile; publishDirectory then brings the folder to disk and gives it its final name.
 #pragma once
 
+#include "runtime/support/not_copied.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -17,15 +19,13 @@ namespace dtc {
 
 /// A file of which several processes, maybe of several hosts, each write parts. It is never mapped: hosts that share a
 /// folder do not share memory.
-class OutputFile {
+class OutputFile : NotCopied {
 public:
   /// Makes the file where it is not there yet; what is in it stays.
   explicit OutputFile(const std::string &path);
   /// Takes over a file that is open, which messages call `path`. Where `descriptor` is negative, errno says why.
   OutputFile(const std::string &path, int descriptor);
   ~OutputFile();
-  OutputFile(const OutputFile &) = delete;
-  OutputFile &operator=(const OutputFile &) = delete;
 
   /// Gives it its size and reserves all space on disk, where the file system can.
   void reserve(uint64_t size);
@@ -43,15 +43,13 @@ private:
 };
 
 /// A file that takes its final name when it is complete, and otherwise leaves nothing behind.
-class AtomicFile {
+class AtomicFile : NotCopied {
 public:
   /// Writes beside `path` under a name of its own until publish(); what is at `path` stays as it is until then. Where
   /// `path` is a link, that is beside the file it leads to, and the link stays; another user's link is refused. Throws
   /// also when there is something at `path` that is no regular file: a device, a pipe or a directory is never replaced.
   explicit AtomicFile(const std::string &path);
   ~AtomicFile();
-  AtomicFile(const AtomicFile &) = delete;
-  AtomicFile &operator=(const AtomicFile &) = delete;
 
   void append(std::string_view bytes);
   /// Replaces bytes that were appended.

@@ -14,6 +14,7 @@
 #include "runtime/device/arena.h"
 #include "runtime/liveness/control_block.h"
 #include "runtime/liveness/heart.h"
+#include "runtime/support/not_copied.h"
 
 #include <chrono>
 #include <memory>
@@ -23,13 +24,11 @@
 namespace dtc {
 
 /// An anonymous file made by the launcher before it starts the ranks. They inherit its descriptor across exec.
-class Rendezvous {
+class Rendezvous : NotCopied {
 public:
   /// `names`: the numbers of these ranks in a job of several hosts.
   explicit Rendezvous(int ranks, std::vector<int> names = {});
   ~Rendezvous();
-  Rendezvous(const Rendezvous &) = delete;
-  Rendezvous &operator=(const Rendezvous &) = delete;
 
   /// The path under which the children open it.
   std::string path() const;

@@ -3,6 +3,7 @@
 // numbers are cuda.h's; test/gpu/driver_header_test.cpp holds them against it.
 #pragma once
 
+#include "runtime/support/not_copied.h"
 #include "runtime/support/vendor_functions.h"
 
 #include <cstddef>
@@ -121,13 +122,11 @@ enum CaptureMode : int { CaptureThreadLocal = 1 };
         void **))
 
 /// Loaded for as long as the process lives: NVIDIA's libraries do not like to go.
-class Driver {
+class Driver : NotCopied {
 public:
   /// Loads and initialises the driver. Throws Error (Runtime) that says what is missing: the driver itself, a driver
   /// that is new enough, or a GPU.
   Driver();
-  Driver(const Driver &) = delete;
-  Driver &operator=(const Driver &) = delete;
 
   DTC_CUDA_FUNCTIONS(DTC_VENDOR_FUNCTION)
 

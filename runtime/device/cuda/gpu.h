@@ -5,6 +5,7 @@
 #include "runtime/device/device.h"
 
 #include "runtime/abi/manifest.pb.h"
+#include "runtime/support/not_copied.h"
 
 #include <atomic>
 #include <string>
@@ -33,14 +34,12 @@ struct Allocation {
 };
 
 /// Architectures as numbers: 90 for sm_90.
-class Gpu {
+class Gpu : NotCopied {
 public:
   /// The GPU that a rank works on: that of its number, of those which it sees, in turn. Throws Error (Runtime) as
   /// Driver does.
   explicit Gpu(const LocalRank &rank);
   ~Gpu();
-  Gpu(const Gpu &) = delete;
-  Gpu &operator=(const Gpu &) = delete;
 
   const Driver driver;
 

@@ -3,6 +3,7 @@
 
 #include "runtime/device/cuda/gpu.h"
 #include "runtime/device/device.h"
+#include "runtime/support/not_copied.h"
 
 #include <deque>
 #include <map>
@@ -12,13 +13,11 @@ namespace dtc::cuda {
 
 /// The host waits for none of it: events order a channel's stream behind the launches before a copy, and the launches
 /// after the wait for it behind the copy.
-class SideCopies {
+class SideCopies : NotCopied {
 public:
   /// Beside `launches`, a stream that is not captured while it is used here. Throws Error as Driver does.
   SideCopies(const Gpu &gpu, StreamHandle launches);
   ~SideCopies();
-  SideCopies(const SideCopies &) = delete;
-  SideCopies &operator=(const SideCopies &) = delete;
 
   /// See Device::startCopy and Device::awaitCopy.
   Device::CopyHandle start(DevicePointer target, DevicePointer source, uint64_t bytes, uint32_t channel);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/device/cuda/gpu.h"
+#include "runtime/support/not_copied.h"
 
 #include <mutex>
 #include <span>
@@ -10,12 +11,10 @@
 namespace dtc::cuda {
 
 /// Copies of any size in the order of a stream. Several threads may copy at once.
-class Staging {
+class Staging : NotCopied {
 public:
   Staging(const Gpu &gpu, StreamHandle stream);
   ~Staging();
-  Staging(const Staging &) = delete;
-  Staging &operator=(const Staging &) = delete;
 
   /// `host` may be changed on return; the copy takes place in the stream's order.
   void write(DevicePointer target, std::span<const std::byte> host);

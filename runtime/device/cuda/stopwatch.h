@@ -2,18 +2,17 @@
 #pragma once
 
 #include "runtime/device/cuda/driver.h"
+#include "runtime/support/not_copied.h"
 
 #include <functional>
 
 namespace dtc::cuda {
 
-class Stopwatch {
+class Stopwatch : NotCopied {
 public:
   /// Of a stream that is not captured. Throws Error where the driver has no events.
   Stopwatch(const Driver &driver, StreamHandle stream);
   ~Stopwatch();
-  Stopwatch(const Stopwatch &) = delete;
-  Stopwatch &operator=(const Stopwatch &) = delete;
 
   /// The least milliseconds of a few times what `give` gives to the stream, after one that does not count. Waits.
   float least(const std::function<void()> &give) const;

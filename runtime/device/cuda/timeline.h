@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/device/cuda/gpu.h"
+#include "runtime/support/not_copied.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -9,12 +10,10 @@
 
 namespace dtc::cuda {
 
-class Timeline {
+class Timeline : NotCopied {
 public:
   explicit Timeline(const Gpu &gpu) : gpu(gpu) {}
   ~Timeline();
-  Timeline(const Timeline &) = delete;
-  Timeline &operator=(const Timeline &) = delete;
 
   /// See Device::mark(); on any stream. The first after take() waits for what that stream has.
   size_t mark(StreamHandle stream);

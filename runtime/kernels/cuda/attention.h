@@ -11,6 +11,7 @@
 
 #include "runtime/device/cuda/library_kernels.h"
 #include "runtime/kernels/cuda/cudnn_graph.h"
+#include "runtime/support/not_copied.h"
 
 #include <compare>
 #include <map>
@@ -50,7 +51,7 @@ struct FusedAttentionGraph {
 FusedAttentionGraph makeFusedAttention(const cudnn::Library &library, const FusedAttention &attention);
 
 /// cuDNN's attention on the GPU of the calling thread's context.
-class Attention {
+class Attention : NotCopied {
 public:
   /// What its launches forward need at most; those of gradients are told in the program.
   static constexpr uint64_t SmallWorkspace = 64 << 10;
@@ -59,8 +60,6 @@ public:
   /// attention is the program's own code's.
   explicit Attention(int architecture, const char *library = cudnn::Library::Name);
   ~Attention();
-  Attention(const Attention &) = delete;
-  Attention &operator=(const Attention &) = delete;
 
   /// Whether some launch of a library kernel may be its: of attention on 16 bits without dropout.
   static bool isFor(std::string_view symbol);

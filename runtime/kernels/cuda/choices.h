@@ -5,6 +5,7 @@
 #pragma once
 
 #include "runtime/kernels/cuda/cublaslt.h"
+#include "runtime/support/not_copied.h"
 
 #include <functional>
 #include <map>
@@ -18,14 +19,12 @@ struct ProductChoice {
   cublaslt::Algorithm algorithm = {};
 };
 
-class ChoiceFile {
+class ChoiceFile : NotCopied {
 public:
   /// Makes the file where there is none. Throws Error (BadInput) naming it where it cannot be read or written, or has
   /// something else in it; so do the functions.
   explicit ChoiceFile(std::string path);
   ~ChoiceFile();
-  ChoiceFile(const ChoiceFile &) = delete;
-  ChoiceFile &operator=(const ChoiceFile &) = delete;
 
   /// What the file has for a key, which has no tabs and is one line.
   std::optional<ProductChoice> find(const std::string &key);

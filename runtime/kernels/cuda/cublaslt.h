@@ -3,6 +3,7 @@
 // them against it.
 #pragma once
 
+#include "runtime/support/not_copied.h"
 #include "runtime/support/vendor_functions.h"
 
 #include <cstddef>
@@ -112,14 +113,12 @@ struct Heuristic {
 std::vector<const char *> namesFor(int driverVersion);
 
 /// Loaded for as long as the process lives: NVIDIA's libraries do not like to go.
-class Library {
+class Library : NotCopied {
 public:
   /// Loads the first that works with the driver. Throws Error (Runtime) where there is none, with what is wrong with
   /// each.
   explicit Library(std::span<const char *const> names);
   ~Library();
-  Library(const Library &) = delete;
-  Library &operator=(const Library &) = delete;
 
   DTC_CUBLASLT_FUNCTIONS(DTC_VENDOR_FUNCTION)
 

@@ -3,6 +3,7 @@
 // test/gpu/cudnn_header_test.cpp holds them against it.
 #pragma once
 
+#include "runtime/support/not_copied.h"
 #include "runtime/support/vendor_functions.h"
 
 #include <cstddef>
@@ -150,14 +151,12 @@ enum AttributeType : int {
   X(descriptorGet, cudnnBackendGetAttribute, int(Descriptor, int, int, int64_t, int64_t *, void *))                    \
   X(execute, cudnnBackendExecute, int(Handle, Descriptor, Descriptor))
 
-class Library {
+class Library : NotCopied {
 public:
   static constexpr const char *Name = "libcudnn.so.9";
 
   /// Throws Error (Runtime) where there is none of that name, or where it is none that we know.
   explicit Library(const char *name = Name);
-  Library(const Library &) = delete;
-  Library &operator=(const Library &) = delete;
 
   DTC_CUDNN_FUNCTIONS(DTC_VENDOR_FUNCTION)
 

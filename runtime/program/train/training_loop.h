@@ -8,17 +8,16 @@
 #include "runtime/executor/executor.h"
 #include "runtime/program/train/step.h"
 #include "runtime/program/train/training_observer.h"
+#include "runtime/support/not_copied.h"
 
 #include <vector>
 
 namespace dtc {
 
-class TrainingLoop {
+class TrainingLoop : NotCopied {
 public:
   /// All outlive the loop. `training`: the manifest's with the user's changes. `done` follows what is done.
   TrainingLoop(Executor &executor, const Sampler &sampler, const abi::Training &training, TrainerState &done);
-  TrainingLoop(const TrainingLoop &) = delete;
-  TrainingLoop &operator=(const TrainingLoop &) = delete;
 
   /// Calls it at each moment of the run, after those added before. It outlives run().
   void add(TrainingObserver &observer) { observers.push_back(&observer); }
