@@ -2,17 +2,18 @@
 // to build dtc. Names and numbers are nccl.h's; test/gpu/nccl_header_test.cpp holds them against it.
 #pragma once
 
+#include "runtime/device/cuda/driver.h"
+
 #include <climits>
 #include <cstddef>
 #include <string>
 
-struct CUstream_st;
 struct ncclComm;
 
 namespace dtc::nccl {
 
 using Comm = ncclComm *;
-using Stream = CUstream_st *;
+using Stream = cuda::StreamHandle;
 
 struct UniqueId {
   char bytes[128];

@@ -84,7 +84,7 @@ private:
   const int architecture;
   cudnn::Library library;
   cudnn::Handle handle = nullptr;
-  CUstream_st *stream = nullptr;                             ///< the handle's
+  StreamHandle stream = nullptr;                             ///< the handle's
   std::map<FusedAttention, std::unique_ptr<Prepared>> known; ///< null: refused
   std::set<std::string> noted;
   std::vector<std::string> notes;

@@ -3,6 +3,7 @@
 // them against it.
 #pragma once
 
+#include "runtime/device/cuda/driver.h"
 #include "runtime/support/not_copied.h"
 #include "runtime/support/vendor_functions.h"
 
@@ -12,7 +13,6 @@
 #include <string>
 #include <vector>
 
-struct CUstream_st;
 struct cublasLtContext;
 
 namespace dtc::cublaslt {
@@ -107,7 +107,7 @@ struct Heuristic {
     int(Handle, Operation, Layout, Layout, Layout, Layout, Preference, int, Heuristic *, int *))                       \
   X(matmul, cublasLtMatmul,                                                                                            \
     int(Handle, Operation, const void *, const void *, Layout, const void *, Layout, const void *, const void *,       \
-        Layout, void *, Layout, const Algorithm *, void *, size_t, CUstream_st *))
+        Layout, void *, Layout, const Algorithm *, void *, size_t, cuda::StreamHandle))
 
 /// The names of those that we know, the best first for a driver (Driver::version()): one of a later CUDA may refuse it.
 std::vector<const char *> namesFor(int driverVersion);

@@ -3,6 +3,7 @@
 // test/gpu/cudnn_header_test.cpp holds them against it.
 #pragma once
 
+#include "runtime/device/cuda/driver.h"
 #include "runtime/support/not_copied.h"
 #include "runtime/support/vendor_functions.h"
 
@@ -10,7 +11,6 @@
 #include <cstdint>
 #include <string>
 
-struct CUstream_st;
 struct cudnnContext;
 
 namespace dtc::cudnn {
@@ -143,7 +143,7 @@ enum AttributeType : int {
   X(getLastErrorString, cudnnGetLastErrorString, void(char *, size_t))                                                 \
   X(create, cudnnCreate, int(Handle *))                                                                                \
   X(destroy, cudnnDestroy, int(Handle))                                                                                \
-  X(setStream, cudnnSetStream, int(Handle, CUstream_st *))                                                             \
+  X(setStream, cudnnSetStream, int(Handle, cuda::StreamHandle))                                                        \
   X(descriptorCreate, cudnnBackendCreateDescriptor, int(int, Descriptor *))                                            \
   X(descriptorDestroy, cudnnBackendDestroyDescriptor, int(Descriptor))                                                 \
   X(descriptorFinalize, cudnnBackendFinalize, int(Descriptor))                                                         \
