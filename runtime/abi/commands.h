@@ -51,28 +51,20 @@ inline constexpr int MaximumParts = 64;
 /// Whether a command begins another part of what the one before has started: one wait ends both.
 inline bool isPart(const CommandList &list, int at) { return at > 0 && list.commands(at - 1).start().more(); }
 
-/// How many elements each of a collective's members gives and gets.
-inline int64_t inputElements(const Collective &collective, int64_t members) {
+/// How many elements each of a collective's members has on one side. A collective of kind `perMember` has rows for each
+/// member on this side alone, and ALL_TO_ALL has them on both.
+inline int64_t memberElements(const Collective &collective, Collective::Kind perMember, int64_t members) {
   int64_t rows = collective.outer() * collective.chunk();
-  switch (collective.kind()) {
-  case Collective::REDUCE_SCATTER:
-    return rows * members;
-  case Collective::ALL_TO_ALL:
+  if (collective.kind() == Collective::ALL_TO_ALL)
     return rows * members * collective.middle();
-  default:
-    return rows;
-  }
+  return collective.kind() == perMember ? rows * members : rows;
+}
+/// How many it gives and gets.
+inline int64_t inputElements(const Collective &collective, int64_t members) {
+  return memberElements(collective, Collective::REDUCE_SCATTER, members);
 }
 inline int64_t outputElements(const Collective &collective, int64_t members) {
-  int64_t rows = collective.outer() * collective.chunk();
-  switch (collective.kind()) {
-  case Collective::ALL_GATHER:
-    return rows * members;
-  case Collective::ALL_TO_ALL:
-    return rows * members * collective.middle();
-  default:
-    return rows;
-  }
+  return memberElements(collective, Collective::ALL_GATHER, members);
 }
 
 /// Whether a collective combines rows that each have the logarithm of their weight beside them.
