@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace dtc::abi {
@@ -32,6 +33,13 @@ inline constexpr std::string_view recomputeAuto = "auto";
 inline constexpr std::string_view recomputeNames =
     "none, cheap, regather, selective, full, every:K, offload or keep VALUE + VALUE";
 
+/// The names that are one word.
+inline constexpr std::pair<std::string_view, Recompute::Kind> recomputeWords[] = {
+    {"none", Recompute::Kind::None},         {"cheap", Recompute::Kind::Cheap},
+    {"regather", Recompute::Kind::Regather}, {"selective", Recompute::Kind::Selective},
+    {"full", Recompute::Kind::Full},         {"offload", Recompute::Kind::Offload},
+};
+
 /// "contract attn.c_attn + attention attn": as VALUE + VALUE; nothing where one is empty.
 inline std::optional<Recompute> parseKept(std::string_view text) {
   Recompute result{Recompute::Kind::Named};
@@ -50,23 +58,13 @@ inline std::optional<Recompute> parseKept(std::string_view text) {
 
 /// One of recomputeNames, "every:K" for groups of K layers; nothing for any other text.
 inline std::optional<Recompute> parseRecompute(std::string_view text) {
-  using Kind = Recompute::Kind;
-  if (text == "none")
-    return Recompute{Kind::None};
-  if (text == "cheap")
-    return Recompute{Kind::Cheap};
-  if (text == "regather")
-    return Recompute{Kind::Regather};
-  if (text == "selective")
-    return Recompute{Kind::Selective};
-  if (text == "full")
-    return Recompute{Kind::Full};
-  if (text == "offload")
-    return Recompute{Kind::Offload};
+  for (const auto &[word, kind] : recomputeWords)
+    if (text == word)
+      return Recompute{kind};
   constexpr std::string_view every = "every:", keep = "keep ";
   if (text.starts_with(keep))
     return parseKept(text.substr(keep.size()));
-  Recompute result{Kind::Full};
+  Recompute result{Recompute::Kind::Full};
   if (!text.starts_with(every))
     return std::nullopt;
   std::string_view number = text.substr(every.size());
@@ -78,22 +76,11 @@ inline std::optional<Recompute> parseRecompute(std::string_view text) {
 
 /// The text that parseRecompute reads.
 inline std::string nameOf(const Recompute &recompute) {
-  switch (recompute.kind) {
-  case Recompute::Kind::None:
-    return "none";
-  case Recompute::Kind::Cheap:
-    return "cheap";
-  case Recompute::Kind::Regather:
-    return "regather";
-  case Recompute::Kind::Selective:
-    return "selective";
-  case Recompute::Kind::Offload:
-    return "offload";
-  case Recompute::Kind::Full:
-    return recompute.group > 1 ? "every:" + std::to_string(recompute.group) : "full";
-  case Recompute::Kind::Named:
-    break;
-  }
+  if (recompute.kind == Recompute::Kind::Full && recompute.group > 1)
+    return "every:" + std::to_string(recompute.group);
+  for (const auto &[word, kind] : recomputeWords)
+    if (recompute.kind == kind)
+      return std::string(word);
   std::string names;
   for (const std::string &name : recompute.kept)
     names += (names.empty() ? "keep " : " + ") + name;
