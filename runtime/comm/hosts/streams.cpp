@@ -142,36 +142,31 @@ void Direction::note(int64_t bytes) {
   hashMoved += bytes;
 }
 
-bool Streams::send(Link &link) const {
-  if (link.out.blocked || !link.out.hasWork())
+bool Streams::moveOne(const Link &link, Direction &direction, bool sends) const {
+  if (direction.blocked || !direction.hasWork())
     return false;
   Pieces pieces;
-  pieces.add(link.out, /*sends=*/true);
+  pieces.add(direction, sends);
   msghdr message = pieces.message();
-  ssize_t count = sendmsg(link.socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  ssize_t count = sends ? sendmsg(link.socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT)
+                        : recvmsg(link.socket, &message, MSG_DONTWAIT);
   if (count < 0 && errno != EAGAIN && errno != EINTR)
     membership.lost(link.peer, std::string("its connection broke: ") + std::strerror(errno));
-  link.out.blocked = count < pieces.bytes();
-  link.out.note(std::max<ssize_t>(count, 0));
+  if (count == 0 && !sends)
+    membership.lost(link.peer, "it ended while its peers went on");
+  direction.blocked = count < pieces.bytes();
+  direction.note(std::max<ssize_t>(count, 0));
   return count > 0;
 }
 
+bool Streams::send(Link &link) const { return moveOne(link, link.out, /*sends=*/true); }
+
 bool Streams::receive(Link &link) const {
-  if (link.in.blocked || !link.in.hasWork())
+  if (!moveOne(link, link.in, /*sends=*/false))
     return false;
-  Pieces pieces;
-  pieces.add(link.in, /*sends=*/false);
-  msghdr message = pieces.message();
-  ssize_t count = recvmsg(link.socket, &message, MSG_DONTWAIT);
-  if (count < 0 && errno != EAGAIN && errno != EINTR)
-    membership.lost(link.peer, std::string("its connection broke: ") + std::strerror(errno));
-  if (count == 0)
-    membership.lost(link.peer, "it ended while its peers went on");
-  link.in.blocked = count < pieces.bytes();
-  link.in.note(std::max<ssize_t>(count, 0));
   if (link.in.hasHeader() && link.in.isHashed())
     link.in.own.advance(link.in.runs, link.in.movedBytes()); // before anybody writes over it
-  return count > 0;
+  return true;
 }
 
 /// Up to the end of a run: what follows may wait for what this rank makes of it.

@@ -138,6 +138,8 @@ public:
             const Complaint &damaged) const;
 
 private:
+  /// What the system takes or has by now of one direction, and whether that is anything.
+  bool moveOne(const Link &link, Direction &direction, bool sends) const;
   bool send(Link &link) const;
   bool receive(Link &link) const;
   void awaitAny(std::span<Link> links) const;
