@@ -3,6 +3,7 @@
 
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/written.h"
+#include "runtime/support/product.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -11,12 +12,7 @@
 namespace dtc::abi {
 
 /// That a rank stores, padding included.
-inline int64_t elementsOf(const Tensor &tensor) {
-  int64_t elements = 1;
-  for (int64_t size : tensor.local_shape())
-    elements *= size;
-  return elements;
-}
+inline int64_t elementsOf(const Tensor &tensor) { return productOf(tensor.local_shape()); }
 inline uint64_t bytesOf(const Tensor &tensor) {
   return bytesOf(tensor.type(), static_cast<uint64_t>(elementsOf(tensor)));
 }

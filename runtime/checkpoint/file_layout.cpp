@@ -2,17 +2,12 @@
 
 #include "runtime/abi/tensors.h"
 #include "runtime/support/error.h"
+#include "runtime/support/product.h"
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <functional>
-#include <numeric>
 
 namespace dtc {
-
-static int64_t product(const google::protobuf::RepeatedField<int64_t> &sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
-}
 
 StateTensor stateTensor(const abi::Manifest &manifest, const abi::Tensor &tensor, const Mesh &mesh, int rank) {
   auto refuse = [&](const char *why) {
@@ -27,7 +22,7 @@ StateTensor stateTensor(const abi::Manifest &manifest, const abi::Tensor &tensor
     refuse("has another shape than its parameter");
   int dims = parameter.logical_shape_size();
   if (parameter.factored_shape_size() != dims || parameter.permutation_size() != dims ||
-      product(parameter.file_shape()) != product(parameter.factored_shape()))
+      productOf(parameter.file_shape()) != productOf(parameter.factored_shape()))
     refuse("has no bijection to the model file's shape");
 
   std::vector<int64_t> factoredStrides(dims, 1);
@@ -46,7 +41,7 @@ StateTensor stateTensor(const abi::Manifest &manifest, const abi::Tensor &tensor
   return state;
 }
 
-int64_t FileBox::elements() const { return std::accumulate(size.begin(), size.end(), int64_t(1), std::multiplies<>()); }
+int64_t FileBox::elements() const { return productOf(size); }
 
 int64_t StateTensor::localElements() const { return abi::elementsOf(*tensor); }
 

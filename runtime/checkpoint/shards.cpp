@@ -1,17 +1,15 @@
 #include "runtime/checkpoint/shards.h"
 
 #include "runtime/abi/element_type.h"
+#include "runtime/support/product.h"
 
 #include <fmt/format.h>
-#include <functional>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 namespace dtc {
 
 uint64_t bytesOf(const SafetensorsTensor &tensor) {
-  int64_t elements = std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t(1), std::multiplies<>());
-  return abi::bytesOf(tensor.type, static_cast<uint64_t>(elements));
+  return abi::bytesOf(tensor.type, static_cast<uint64_t>(productOf(tensor.shape)));
 }
 
 std::vector<TensorFile> cutIntoFiles(const std::string &stem, std::span<const SafetensorsTensor> tensors,

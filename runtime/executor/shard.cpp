@@ -2,18 +2,14 @@
 
 #include "runtime/abi/roles.h"
 #include "runtime/support/error.h"
+#include "runtime/support/product.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 
 namespace dtc {
 
-int64_t Shard::elements() const {
-  int64_t count = 1;
-  for (int64_t extent : size)
-    count *= extent;
-  return count;
-}
+int64_t Shard::elements() const { return productOf(size); }
 
 Shard shardOf(const abi::Tensor &tensor, const Mesh &mesh, int rank) {
   int rankCount = tensor.global_shape_size();

@@ -2,6 +2,7 @@
 
 #include "runtime/abi/element_type.h"
 #include "runtime/support/error.h"
+#include "runtime/support/product.h"
 
 #include <algorithm>
 #include <cstring>
@@ -15,12 +16,7 @@ using nlohmann::json;
 
 namespace dtc {
 
-int64_t SafetensorsEntry::elements() const {
-  int64_t count = 1;
-  for (int64_t size : shape)
-    count *= size;
-  return count;
-}
+int64_t SafetensorsEntry::elements() const { return productOf(shape); }
 
 uint64_t safetensorsTypeBytes(std::string_view type) {
   if (const abi::ElementType *row = abi::findSafetensorsType(type))

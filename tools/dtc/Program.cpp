@@ -8,13 +8,12 @@
 #include "runtime/abi/timetables.h"
 #include "runtime/executor/validate.h"
 #include "runtime/program/start/command_line.h"
+#include "runtime/support/product.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 
 using namespace dtc;
 
@@ -119,10 +118,8 @@ std::string dtc::locationText(const abi::Manifest &manifest, const abi::Command 
 
 int64_t dtc::totalParameters(const abi::Manifest &manifest) {
   int64_t total = 0;
-  for (const abi::Parameter &parameter : manifest.parameters()) {
-    const auto &shape = parameter.logical_shape();
-    total += std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies());
-  }
+  for (const abi::Parameter &parameter : manifest.parameters())
+    total += productOf(parameter.logical_shape());
   return total;
 }
 
