@@ -5,31 +5,25 @@
 
 // glibc's libmvec: several at once, each within four units in the last place of f64.
 #ifdef __AVX512F__
-extern "C" __m512d _ZGVeN8v_cos(__m512d);
-extern "C" __m512d _ZGVeN8v_sin(__m512d);
+using Doubles = __m512d;
+#define DTC_LIBMVEC(name) _ZGVeN8v_##name
 #else
-extern "C" __m256d _ZGVdN4v_cos(__m256d);
-extern "C" __m256d _ZGVdN4v_sin(__m256d);
+using Doubles = __m256d;
+#define DTC_LIBMVEC(name) _ZGVdN4v_##name
 #endif
+extern "C" Doubles DTC_LIBMVEC(cos)(Doubles);
+extern "C" Doubles DTC_LIBMVEC(sin)(Doubles);
 
 namespace dtc::kernels::DTC_KERNEL_LEVEL {
 namespace {
 
 using abi::library::RotaryScalars;
 
+inline Doubles load(const double *p) { return DTC_SIMD(loadu_pd)(p); }
+inline Doubles splat(double x) { return DTC_SIMD(set1_pd)(x); }
 #ifdef __AVX512F__
-using Doubles = __m512d;
-inline Doubles load(const double *p) { return _mm512_loadu_pd(p); }
-inline Doubles splat(double x) { return _mm512_set1_pd(x); }
-inline Doubles cosineOf(Doubles angle) { return _ZGVeN8v_cos(angle); }
-inline Doubles sineOf(Doubles angle) { return _ZGVeN8v_sin(angle); }
 inline void storeNarrow(float *p, Doubles v) { _mm256_storeu_ps(p, _mm512_cvtpd_ps(v)); }
 #else
-using Doubles = __m256d;
-inline Doubles load(const double *p) { return _mm256_loadu_pd(p); }
-inline Doubles splat(double x) { return _mm256_set1_pd(x); }
-inline Doubles cosineOf(Doubles angle) { return _ZGVdN4v_cos(angle); }
-inline Doubles sineOf(Doubles angle) { return _ZGVdN4v_sin(angle); }
 inline void storeNarrow(float *p, Doubles v) { _mm_storeu_ps(p, _mm256_cvtpd_ps(v)); }
 #endif
 
@@ -40,8 +34,8 @@ void fillAngles(const double *frequencies, double position, double sign, double 
   constexpr int64_t atOnce = sizeof(Doubles) / sizeof(double);
   for (int64_t i = 0; i < pairs; i += atOnce) {
     Doubles angle = splat(position) * load(frequencies + i);
-    storeNarrow(cosines + i, splat(amplitude) * cosineOf(angle));
-    storeNarrow(sines + i, splat(sign * amplitude) * sineOf(angle));
+    storeNarrow(cosines + i, splat(amplitude) * DTC_LIBMVEC(cos)(angle));
+    storeNarrow(sines + i, splat(sign * amplitude) * DTC_LIBMVEC(sin)(angle));
   }
 }
 

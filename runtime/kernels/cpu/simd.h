@@ -47,20 +47,28 @@ inline float widen(float x) { return x; }
 inline float widen(BFloat x) { return __builtin_bit_cast(float, static_cast<uint32_t>(x.bits) << 16); }
 inline float widen(Half x) { return _cvtsh_ss(x.bits); }
 
+// Mask chooses the first few lanes; DTC_SIMD(add_ps) is the intrinsic of that name for whole vectors.
+#ifdef __AVX512F__
+using Vec = __m512;
+using Mask = __mmask16;
+#define DTC_SIMD(name) _mm512_##name
+#else
+using Vec = __m256;
+using Mask = __m256i;
+#define DTC_SIMD(name) _mm256_##name
+#endif
+constexpr int64_t lanes = sizeof(Vec) / sizeof(float);
+
+inline Vec load(const float *p) { return DTC_SIMD(loadu_ps)(p); }
+inline void store(float *p, Vec v) { DTC_SIMD(storeu_ps)(p, v); }
+inline Vec splat(float x) { return DTC_SIMD(set1_ps)(x); }
+inline Vec fma(Vec a, Vec b, Vec c) { return DTC_SIMD(fmadd_ps)(a, b, c); }
+/// The second operand where either is NaN.
+inline Vec maximum(Vec a, Vec b) { return DTC_SIMD(max_ps)(a, b); }
+inline Vec minimum(Vec a, Vec b) { return DTC_SIMD(min_ps)(a, b); }
+
 #ifdef __AVX512F__
 
-using Vec = __m512;
-constexpr int64_t lanes = 16;
-/// Chooses the first few lanes.
-using Mask = __mmask16;
-
-inline Vec load(const float *p) { return _mm512_loadu_ps(p); }
-inline void store(float *p, Vec v) { _mm512_storeu_ps(p, v); }
-inline Vec splat(float x) { return _mm512_set1_ps(x); }
-inline Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
-/// The second operand where either is NaN.
-inline Vec maximum(Vec a, Vec b) { return _mm512_max_ps(a, b); }
-inline Vec minimum(Vec a, Vec b) { return _mm512_min_ps(a, b); }
 inline Mask firstLanes(int64_t n) { return static_cast<Mask>((1u << n) - 1u); }
 inline Vec load(const float *p, Mask m) { return _mm512_maskz_loadu_ps(m, p); }
 inline void store(float *p, Vec v, Mask m) { _mm512_mask_storeu_ps(p, m, v); }
@@ -96,17 +104,6 @@ template <class T> inline void store(T *p, Vec v, Mask m) { _mm256_mask_storeu_e
 
 #else
 
-using Vec = __m256;
-constexpr int64_t lanes = 8;
-using Mask = __m256i;
-
-inline Vec load(const float *p) { return _mm256_loadu_ps(p); }
-inline void store(float *p, Vec v) { _mm256_storeu_ps(p, v); }
-inline Vec splat(float x) { return _mm256_set1_ps(x); }
-inline Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
-/// The second operand where either is NaN.
-inline Vec maximum(Vec a, Vec b) { return _mm256_max_ps(a, b); }
-inline Vec minimum(Vec a, Vec b) { return _mm256_min_ps(a, b); }
 inline Mask firstLanes(int64_t n) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
