@@ -67,6 +67,13 @@ inline Vec fma(Vec a, Vec b, Vec c) { return DTC_SIMD(fmadd_ps)(a, b, c); }
 inline Vec maximum(Vec a, Vec b) { return DTC_SIMD(max_ps)(a, b); }
 inline Vec minimum(Vec a, Vec b) { return DTC_SIMD(min_ps)(a, b); }
 
+/// The upper half of each lane, rounded; a NaN stays one, as its upper half with the quiet bit.
+inline auto upperHalves(Vec v) {
+  using Words [[gnu::vector_size(sizeof(Vec))]] = uint32_t;
+  Words bits = (Words)v, upper = bits >> 16, rounded = (bits + ((upper & 1) + 0x7fff)) >> 16;
+  return v == v ? rounded : upper | 0x40;
+}
+
 #ifdef __AVX512F__
 
 inline Mask firstLanes(int64_t n) { return static_cast<Mask>((1u << n) - 1u); }
@@ -84,14 +91,7 @@ inline Vec widen(__m256i bits, BFloat) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
 }
 inline Vec widen(__m256i bits, Half) { return _mm512_cvtph_ps(bits); }
-/// The upper half of each lane, rounded; a NaN stays one, as its upper half with the quiet bit.
-inline __m256i narrow(Vec v, BFloat) {
-  __m512i bits = _mm512_castps_si512(v), upper = _mm512_srli_epi32(bits, 16);
-  __m512i odd = _mm512_and_si512(upper, _mm512_set1_epi32(1));
-  __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff))), 16);
-  __m512i quiet = _mm512_or_si512(upper, _mm512_set1_epi32(0x40));
-  return _mm512_cvtepi32_epi16(_mm512_mask_mov_epi32(rounded, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), quiet));
-}
+inline __m256i narrow(Vec v, BFloat) { return _mm512_cvtepi32_epi16((__m512i)upperHalves(v)); }
 inline __m256i narrow(Vec v, Half) { return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT); }
 template <class T> inline Vec load(const T *p) {
   return widen(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)), T());
@@ -132,15 +132,9 @@ inline Vec widen(__m128i bits, BFloat) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
 }
 inline Vec widen(__m128i bits, Half) { return _mm256_cvtph_ps(bits); }
-/// The upper half of each lane, rounded; a NaN stays one, as its upper half with the quiet bit.
 inline __m128i narrow(Vec v, BFloat) {
-  __m256i bits = _mm256_castps_si256(v), upper = _mm256_srli_epi32(bits, 16);
-  __m256i odd = _mm256_and_si256(upper, _mm256_set1_epi32(1));
-  __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16);
-  __m256i quiet = _mm256_or_si256(upper, _mm256_set1_epi32(0x40));
-  __m256i isNan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
-  __m256i chosen = _mm256_blendv_epi8(rounded, quiet, isNan);
-  __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(chosen, chosen), _MM_SHUFFLE(3, 1, 2, 0));
+  __m256i halves = (__m256i)upperHalves(v);
+  __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(halves, halves), _MM_SHUFFLE(3, 1, 2, 0));
   return _mm256_castsi256_si128(packed);
 }
 inline __m128i narrow(Vec v, Half) { return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT); }
