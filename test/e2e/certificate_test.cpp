@@ -2,11 +2,10 @@
 // never blocks, and what is changed in them is refused exactly where that executor blocks.
 #include "test/e2e/compiled_model.h"
 #include "test/timing/certify/adversary.h"
-#include "timing/certify/certify.h"
+#include "test/timing/certify/hand_written.h"
 
 #include "runtime/abi/judged.h"
 #include "runtime/abi/timetables.h"
-#include "runtime/support/error.h"
 
 #include <chrono>
 #include <gmock/gmock.h>
@@ -25,25 +24,12 @@ constexpr Layout layouts[] = {{"dp2_tp2", "dp=2,tp=2", "megatron", 2},
                               {"dp2_pp2_tp2", "dp=2,pp=2,tp=2", "megatron-sp", 4},
                               {"dp2_pp2_zero1", "dp=2,pp=2", "zero1", 3}};
 
-std::string refusalOf(const abi::Manifest &manifest) {
-  try {
-    timing::certify(manifest);
-    return "";
-  } catch (const Error &error) {
-    return error.what();
-  }
-}
-
 abi::Manifest compiledFor(const Layout &layout, const char *timetable = "1f1b", const char *model = "gpt-small") {
-  std::map<std::string, int64_t> symbols = smallSymbols(model);
-  symbols["layers"] = 4;
-  CompiledModel compiled({.model = model,
-                          .mesh = layout.mesh,
-                          .strategy = layout.strategy,
-                          .accumulation = layout.accumulation,
-                          .symbols = symbols,
-                          .expect = false,
-                          .timetable = timetable});
+  ModelSetup setup = smallSetup(model, layout);
+  setup.symbols["layers"] = 4;
+  setup.expect = false;
+  setup.timetable = timetable;
+  CompiledModel compiled(setup);
   EXPECT_TRUE(compiled.succeeded);
   return compiled.manifest;
 }

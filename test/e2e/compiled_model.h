@@ -57,6 +57,15 @@ inline std::map<std::string, int64_t> smallSymbols(const std::string &model) {
   return {{"vocab", 13}, {"embed", 8}, {"layers", 2}, {"heads", 4}, {"head_dim", 2}, {"mlp", 12}, {"positions", 8}};
 }
 
+/// A model of these sizes under a layout.
+inline ModelSetup smallSetup(const std::string &model, const Layout &layout) {
+  return {.model = model,
+          .mesh = layout.mesh,
+          .strategy = layout.strategy,
+          .accumulation = layout.accumulation,
+          .symbols = smallSymbols(model)};
+}
+
 class CompiledModel {
 public:
   explicit CompiledModel(const ModelSetup &setup) {

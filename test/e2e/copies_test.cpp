@@ -120,14 +120,11 @@ TEST_P(Copies, AreMadeOfACheckpoint) {
 // The command list computes what the model means, copies and all.
 TEST_P(Copies, AreVerified) {
   const Case &each = GetParam().model;
-  CompiledModel compiled({.model = each.model,
-                          .mesh = each.layout.mesh,
-                          .strategy = each.layout.strategy,
-                          .accumulation = each.layout.accumulation,
-                          .symbols = smallSymbols(each.model),
-                          .compute = each.compute,
-                          .target = GetParam().isGpu ? "cuda:sm_90" : "native",
-                          .copies = true});
+  ModelSetup setup = smallSetup(each.model, each.layout);
+  setup.compute = each.compute;
+  setup.target = GetParam().isGpu ? "cuda:sm_90" : "native";
+  setup.copies = true;
+  CompiledModel compiled(setup);
   ASSERT_TRUE(compiled.expectation);
   EXPECT_THAT(copiedParameters(compiled.manifest), Not(testing::IsEmpty()));
   verify::VerifyReport report = verify::verify(*compiled.expectation, compiled.manifest, verify::f64Tolerance);
@@ -173,14 +170,11 @@ TEST(CopiesOfAnUpdate, AreWrittenByItsFewLaunches) {
 
 /// Parameters of a program for a target, without saying whether it is to have copies.
 std::vector<std::string> copiedBy(const char *target, const char *compute, const Layout &layout) {
-  CompiledModel compiled({.model = "gpt-small",
-                          .mesh = layout.mesh,
-                          .strategy = layout.strategy,
-                          .accumulation = layout.accumulation,
-                          .symbols = smallSymbols("gpt-small"),
-                          .expect = false,
-                          .compute = compute,
-                          .target = target});
+  ModelSetup setup = smallSetup("gpt-small", layout);
+  setup.expect = false;
+  setup.compute = compute;
+  setup.target = target;
+  CompiledModel compiled(setup);
   EXPECT_TRUE(compiled.succeeded);
   return copiedParameters(compiled.manifest);
 }

@@ -49,11 +49,7 @@ class Layouts : public testing::TestWithParam<std::tuple<const char *, Layout>> 
 protected:
   ModelSetup setup() const {
     auto [model, layout] = GetParam();
-    return {.model = model,
-            .mesh = layout.mesh,
-            .strategy = layout.strategy,
-            .accumulation = layout.accumulation,
-            .symbols = smallSymbols(model)};
+    return smallSetup(model, layout);
   }
 };
 
@@ -74,12 +70,9 @@ TEST_P(Layouts, CommandListsComputeWhatWholeFunctionsDo) {
 
 TEST(Optimizers, MomentumIsUpdatedUnderEveryLayout) {
   for (const Layout &layout : layouts) {
-    CompiledModel compiled({.model = "gpt-small",
-                            .mesh = layout.mesh,
-                            .strategy = layout.strategy,
-                            .accumulation = layout.accumulation,
-                            .symbols = smallSymbols("gpt-small"),
-                            .optimizer = "sgd"});
+    ModelSetup setup = smallSetup("gpt-small", layout);
+    setup.optimizer = "sgd";
+    CompiledModel compiled(setup);
     ASSERT_TRUE(compiled.expectation) << layout.name;
     EXPECT_EQ(verify::verify(*compiled.expectation, compiled.manifest).failure, "") << layout.name;
   }
@@ -91,13 +84,10 @@ class Mixed : public testing::TestWithParam<std::tuple<const char *, Layout>> {}
 TEST_P(Mixed, CommandListsComputeWhatWholeFunctionsDo) {
   auto [model, layout] = GetParam();
   for (auto [compute, gradients] : {std::pair("bf16", "f32"), {"bf16", "bf16"}, {"f16", "f16"}}) {
-    CompiledModel compiled({.model = model,
-                            .mesh = layout.mesh,
-                            .strategy = layout.strategy,
-                            .accumulation = layout.accumulation,
-                            .symbols = smallSymbols(model),
-                            .compute = compute,
-                            .gradients = gradients});
+    ModelSetup setup = smallSetup(model, layout);
+    setup.compute = compute;
+    setup.gradients = gradients;
+    CompiledModel compiled(setup);
     ASSERT_TRUE(compiled.expectation);
     EXPECT_EQ(verify::verify(*compiled.expectation, compiled.manifest).failure, "") << compute << " " << gradients;
   }
@@ -197,13 +187,9 @@ TEST_P(GatheredRows, InSixteenBitsToo) {
 class FullSize : public testing::TestWithParam<Layout> {};
 
 TEST_P(FullSize, CommandListsComputeWhatWholeFunctionsDo) {
-  const Layout &layout = GetParam();
-  CompiledModel compiled({.model = "gpt-small",
-                          .mesh = layout.mesh,
-                          .strategy = layout.strategy,
-                          .accumulation = layout.accumulation,
-                          .batch = 4,
-                          .sequence = 8});
+  ModelSetup setup = smallSetup("gpt-small", GetParam());
+  setup.symbols.clear();
+  CompiledModel compiled(setup);
   ASSERT_TRUE(compiled.expectation);
   EXPECT_EQ(verify::verify(*compiled.expectation, compiled.manifest).failure, "");
 }

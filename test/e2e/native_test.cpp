@@ -9,12 +9,9 @@ class Native : public testing::TestWithParam<std::tuple<const char *, Layout>> {
 
 TEST_P(Native, ComputesOneStepAndOneEvaluation) {
   auto [model, layout] = GetParam();
-  CompiledModel compiled({.model = model,
-                          .mesh = layout.mesh,
-                          .strategy = layout.strategy,
-                          .accumulation = layout.accumulation,
-                          .symbols = smallSymbols(model),
-                          .generateCode = true});
+  ModelSetup setup = smallSetup(model, layout);
+  setup.generateCode = true;
+  CompiledModel compiled(setup);
   ASSERT_TRUE(compiled.expectation);
   NativeSubject subject(compiled);
   // Updates are compared by the change that they make, a few thousandths of a parameter near one: rounding the

@@ -101,15 +101,13 @@ TEST_P(Recomputed, IsVerified) {
   for (const char *way : {"selective", "full", "every:2", "offload"}) {
     if (offloads(way) && isPipeline(each.layout))
       continue;
-    CompiledModel compiled({.model = each.model,
-                            .mesh = each.layout.mesh,
-                            .strategy = each.layout.strategy,
-                            .accumulation = each.layout.accumulation,
-                            .symbols = symbolsOf(each),
-                            .compute = each.compute,
-                            .target = GetParam().isGpu ? "cuda:sm_90" : "native",
-                            .timetable = each.timetable,
-                            .choices = choicesOf(way)});
+    ModelSetup setup = smallSetup(each.model, each.layout);
+    setup.symbols = symbolsOf(each);
+    setup.compute = each.compute;
+    setup.target = GetParam().isGpu ? "cuda:sm_90" : "native";
+    setup.timetable = each.timetable;
+    setup.choices = choicesOf(way);
+    CompiledModel compiled(setup);
     ASSERT_TRUE(compiled.expectation);
     verify::VerifyReport report = verify::verify(*compiled.expectation, compiled.manifest, verify::f64Tolerance);
     EXPECT_EQ(report.failure, "") << way;
@@ -148,19 +146,15 @@ INSTANTIATE_TEST_SUITE_P(Models, Recomputed,
                          [](const auto &info) { return std::string(info.param.name); });
 
 uint64_t plannedMemory(const std::string &way, const Layout &layout, const char *model = "gpt-small") {
-  std::map<std::string, int64_t> symbols = smallSymbols(model);
-  symbols["layers"] = 9;
-  symbols["embed"] = 32, symbols["head_dim"] = 8, symbols["mlp"] = 128;
-  symbols["positions"] = 64;
-  CompiledModel compiled({.model = model,
-                          .mesh = layout.mesh,
-                          .strategy = layout.strategy,
-                          .accumulation = layout.accumulation,
-                          .batch = 8,
-                          .sequence = 64,
-                          .symbols = symbols,
-                          .expect = false,
-                          .choices = choicesOf(way)});
+  ModelSetup setup = smallSetup(model, layout);
+  setup.symbols["layers"] = 9;
+  setup.symbols["embed"] = 32, setup.symbols["head_dim"] = 8, setup.symbols["mlp"] = 128;
+  setup.symbols["positions"] = 64;
+  setup.batch = 8;
+  setup.sequence = 64;
+  setup.expect = false;
+  setup.choices = choicesOf(way);
+  CompiledModel compiled(setup);
   EXPECT_TRUE(compiled.succeeded);
   return memoryOf(compiled.manifest);
 }

@@ -3,7 +3,7 @@
 
 #include "runtime/data/sampler.h"
 #include "runtime/data/token_writer.h"
-#include "runtime/support/error.h"
+#include "test/refusal.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <gmock/gmock.h>
@@ -13,6 +13,7 @@
 #include <set>
 
 using namespace dtc;
+using dtc::test::refusalOf;
 using dtc::test::TemporaryDirectory;
 using testing::Each;
 using testing::ElementsAre;
@@ -21,16 +22,6 @@ using testing::HasSubstr;
 namespace {
 
 constexpr int64_t Length = 4;
-
-std::string refusalOf(const auto &attempt, ExitCode code) {
-  try {
-    attempt();
-  } catch (const Error &error) {
-    EXPECT_EQ(error.exitCode(), code);
-    return error.what();
-  }
-  return "accepted";
-}
 
 TEST(Sources, AreFilesOrWeightsBeforeFiles) {
   std::vector<SourceFiles> one = parseSources({"a", "b"});

@@ -1,7 +1,7 @@
 // Libraries of vendors, as any library of the system: what is found, and what is said of what is not.
 #include "runtime/support/vendor_library.h"
 
-#include "runtime/support/error.h"
+#include "test/refusal.h"
 
 #include <gmock/gmock.h>
 #include <vector>
@@ -17,21 +17,13 @@ using testing::StartsWith;
 constexpr const char *Mathematics = "libm.so.6", *Nowhere = "libdtc_of_nowhere.so.1";
 
 /// What `run` throws.
-template <typename Run> std::string errorOf(Run run) {
-  try {
-    run();
-  } catch (const Error &error) {
-    EXPECT_EQ(error.exitCode(), ExitCode::Runtime);
-    return error.what();
-  }
-  return "nothing";
-}
+std::string errorOf(const auto &run) { return test::refusalOf(run, ExitCode::Runtime); }
 
 TEST(VendorLibrary, HasItsFunctions) {
   VendorLibrary library(Mathematics);
   double (*root)(double) = nullptr;
   library.find(root, "sqrt");
-  EXPECT_EQ(errorOf([&] { library.requireFound("it"); }), "nothing");
+  EXPECT_EQ(errorOf([&] { library.requireFound("it"); }), "no error");
   EXPECT_EQ(root(9), 3);
 }
 
@@ -54,7 +46,7 @@ TEST(VendorLibrary, MayLackWhatIsNotRequired) {
   void (*later)() = +[] {};
   library.findIfThere(later, "dtc_later");
   EXPECT_EQ(later, nullptr);
-  EXPECT_EQ(errorOf([&] { library.requireFound("it"); }), "nothing");
+  EXPECT_EQ(errorOf([&] { library.requireFound("it"); }), "no error");
 }
 
 TEST(VendorLibrary, IsTheFirstOfSomeThatLoads) {

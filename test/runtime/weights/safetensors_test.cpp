@@ -1,6 +1,6 @@
 #include "runtime/weights/safetensors.h"
 
-#include "runtime/support/error.h"
+#include "test/refusal.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <cmath>
@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 using namespace dtc;
+using dtc::test::refusalOf;
 using dtc::test::TemporaryDirectory;
 using testing::AllOf;
 using testing::ElementsAre;
@@ -27,14 +28,9 @@ std::string fileOf(std::string_view header, std::string_view data) {
 /// What the reader says about a file of these bytes.
 std::string refusal(const std::string &bytes) {
   TemporaryDirectory directory;
-  try {
-    SafetensorsFile file(directory.write("bad.safetensors", bytes));
-  } catch (const Error &error) {
-    EXPECT_EQ(error.exitCode(), ExitCode::BadInput);
-    EXPECT_THAT(error.what(), HasSubstr("bad.safetensors"));
-    return error.what();
-  }
-  return "accepted";
+  std::string path = directory.write("bad.safetensors", bytes), said = refusalOf([&] { SafetensorsFile file(path); });
+  EXPECT_THAT(said, HasSubstr("bad.safetensors"));
+  return said;
 }
 
 TEST(Safetensors, ConvertsEveryFloatingPointType) {
@@ -184,22 +180,16 @@ TEST(SafetensorsModel, FindsNamesInShardsAndUnderPrefixes) {
 
 TEST(SafetensorsModel, RefusesAnIndexThatLies) {
   TemporaryDirectory directory;
-  auto refusalOf = [&](const std::string &index) -> std::string {
+  auto refusalWith = [&](const std::string &index) {
     directory.write("model.safetensors.index.json", index);
-    try {
-      SafetensorsModel model(directory.path);
-    } catch (const Error &error) {
-      EXPECT_EQ(error.exitCode(), ExitCode::BadInput);
-      return error.what();
-    }
-    return "accepted";
+    return refusalOf([&] { SafetensorsModel model(directory.path); });
   };
   directory.write("one.safetensors", fileOf("{}", ""));
-  EXPECT_THAT(refusalOf(R"({"weight_map":{"a":"one.safetensors"}})"), HasSubstr("does not have it"));
-  EXPECT_THAT(refusalOf(R"({"weight_map":{"a":"missing.safetensors"}})"), HasSubstr("missing.safetensors"));
-  EXPECT_THAT(refusalOf(R"({"weight_map":{"a":"../one.safetensors"}})"), HasSubstr("not a file of this directory"));
-  EXPECT_THAT(refusalOf(R"({"weight_map":{"a":1}})"), HasSubstr("no file name"));
-  EXPECT_THAT(refusalOf("{"), HasSubstr("weight_map"));
+  EXPECT_THAT(refusalWith(R"({"weight_map":{"a":"one.safetensors"}})"), HasSubstr("does not have it"));
+  EXPECT_THAT(refusalWith(R"({"weight_map":{"a":"missing.safetensors"}})"), HasSubstr("missing.safetensors"));
+  EXPECT_THAT(refusalWith(R"({"weight_map":{"a":"../one.safetensors"}})"), HasSubstr("not a file of this directory"));
+  EXPECT_THAT(refusalWith(R"({"weight_map":{"a":1}})"), HasSubstr("no file name"));
+  EXPECT_THAT(refusalWith("{"), HasSubstr("weight_map"));
 }
 
 } // namespace

@@ -1,4 +1,4 @@
-#include "runtime/support/error.h"
+#include "test/refusal.h"
 #include "test/timing/cluster/mesh.h"
 #include "test/timing/cluster/text.h"
 #include "timing/cluster/cluster.h"
@@ -27,13 +27,7 @@ std::vector<int64_t> positions(const Layout &layout) {
 Span span(const Layout &layout, const std::vector<int64_t> &members) { return layout.spanOf(members); }
 
 std::string messageOf(const std::string &text, const std::vector<std::pair<std::string, int64_t>> &axes) {
-  try {
-    layout(text, axes);
-  } catch (const Error &error) {
-    EXPECT_EQ(error.exitCode(), ExitCode::BadInput);
-    return error.what();
-  }
-  return "";
+  return test::refusalOf([&] { layout(text, axes); });
 }
 
 TEST(ClusterLayout, AxesNamedFirstLieInnermostAndOthersOutsideInTheMeshsOrder) {
@@ -103,7 +97,7 @@ TEST(ClusterLayout, OfMoreRanksThanDevicesSaysWhatWouldFit) {
   EXPECT_THAT(message, HasSubstr("the mesh dp=4,tp=4 has 16 ranks, and the cluster 'small' has 8 devices"));
   EXPECT_THAT(message, HasSubstr("(dp=2 fits)"));
   EXPECT_THAT(message, HasSubstr("nodes[0].count: 4"));
-  EXPECT_EQ(messageOf(Gpus, {{"dp", 2}, {"tp", 4}}), "");
+  EXPECT_EQ(messageOf(Gpus, {{"dp", 2}, {"tp", 4}}), "no error");
   EXPECT_THAT(messageOf(Gpus, {{"dp", 0}}), HasSubstr("size of 'dp' must be at least 1"));
   EXPECT_THAT(messageOf(Gpus, {{"dp", 1 << 30}, {"tp", 1 << 30}}), HasSubstr("at most"));
 }

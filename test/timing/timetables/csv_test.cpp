@@ -1,5 +1,5 @@
 // PyTorch's files.
-#include "runtime/support/error.h"
+#include "test/refusal.h"
 #include "timing/timetables/check.h"
 #include "timing/timetables/csv.h"
 #include "timing/timetables/named.h"
@@ -14,13 +14,7 @@ namespace {
 using testing::ElementsAre;
 
 std::string problemOf(std::string_view csv) {
-  try {
-    readCsv(csv, "mine.csv");
-  } catch (const Error &error) {
-    EXPECT_EQ(error.exitCode(), ExitCode::BadInput);
-    return error.what();
-  }
-  return "";
+  return test::refusalOf([&] { readCsv(csv, "mine.csv"); });
 }
 
 TEST(Csv, IsReadAsItIsWritten) {
