@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <numeric>
 #include <thread>
@@ -130,12 +131,19 @@ private:
   std::thread thread;
 };
 
+/// `body` on two ranks, with the values that each has for sums; neither fails, nor hangs.
+void onTwoRanks(Bootstrap bootstrap, const std::function<void(Communicator &, float *)> &body) {
+  auto failures = runRanks(bootstrap, {2}, [&](Communicator &communicator, Arena &arena) {
+    Watchdog watchdog(communicator);
+    body(communicator, reinterpret_cast<float *>(arena.base() + 4096));
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(2));
+}
+
 // What has been handed over is carried out while nobody here waits, and so is what precedes a number for the host.
 TEST_P(Behaviour, WhatIsHandedOverMakesProgressByItself) {
   std::atomic<int> *flags = sharedFlags();
-  auto failures = runRanks(GetParam(), {2}, [flags](Communicator &communicator, Arena &arena) {
-    Watchdog watchdog(communicator);
-    auto *values = reinterpret_cast<float *>(arena.base() + 4096);
+  onTwoRanks(GetParam(), [flags](Communicator &communicator, float *values) {
     values[0] = values[1024] = float(communicator.rank() + 1);
     abi::Command first = allReduce(1), second = allReduce(1, 8192);
     Group group = groupOf({0, 1}, communicator.rank());
@@ -157,15 +165,12 @@ TEST_P(Behaviour, WhatIsHandedOverMakesProgressByItself) {
     if (values[0] != 3 || values[1024] != 3)
       throw std::runtime_error("wrong sum");
   });
-  EXPECT_EQ(failures, std::vector<std::string>(2));
 }
 
 // Rank 0 waits for the second of two commands, which rank 1 starts only when the first is done; on each pair of
 // channels.
 TEST_P(Behaviour, WhoSleepsForOneCommandHoldsUpNoOther) {
-  auto failures = runRanks(GetParam(), {2}, [](Communicator &communicator, Arena &arena) {
-    Watchdog watchdog(communicator);
-    auto *values = reinterpret_cast<float *>(arena.base() + 4096);
+  onTwoRanks(GetParam(), [](Communicator &communicator, float *values) {
     for (uint32_t other = 1; other < abi::MaximumChannels; ++other) {
       values[0] = values[1024] = float(communicator.rank() + 1);
       abi::Command first = allReduce(1), second = allReduce(1, 8192);
@@ -184,17 +189,14 @@ TEST_P(Behaviour, WhoSleepsForOneCommandHoldsUpNoOther) {
         throw std::runtime_error("wrong sum beside channel " + std::to_string(other));
     }
   });
-  EXPECT_EQ(failures, std::vector<std::string>(2));
 }
 
 // Three commands that are carried out one after the other, as each alone would fill the cache, and two ranks that wait
 // for different ones of the later two first: if each kept what it has postponed until it waits for it, this would not
 // end.
 TEST_P(Behaviour, WhatIsPostponedIsCarriedOutForWhoWaitsForItFirst) {
-  auto failures = runRanks(GetParam(), {2}, [](Communicator &communicator, Arena &arena) {
-    Watchdog watchdog(communicator);
+  onTwoRanks(GetParam(), [](Communicator &communicator, float *values) {
     constexpr int elements = 128 << 10, commands = 3;
-    auto *values = reinterpret_cast<float *>(arena.base() + 4096);
     std::fill_n(values, commands * elements, float(communicator.rank() + 1));
     abi::Command command[commands];
     CommandHandle handles[commands];
@@ -208,14 +210,11 @@ TEST_P(Behaviour, WhatIsPostponedIsCarriedOutForWhoWaitsForItFirst) {
       if (values[i] != 3)
         throw std::runtime_error("wrong sum at " + std::to_string(i));
   });
-  EXPECT_EQ(failures, std::vector<std::string>(2));
 }
 
 // Rank 0 has started a second command when it waits for the first, and rank 1 starts it only after they have met.
 TEST_P(Behaviour, AWaitDoesNotWaitForOtherCommands) {
-  auto failures = runRanks(GetParam(), {2}, [](Communicator &communicator, Arena &arena) {
-    Watchdog watchdog(communicator);
-    auto *values = reinterpret_cast<float *>(arena.base() + 4096);
+  onTwoRanks(GetParam(), [](Communicator &communicator, float *values) {
     abi::Command first = allReduce(1), second = allReduce(1, 8192);
     Group one = groupOf({0, 1}, communicator.rank()), two = groupOf({0, 1}, communicator.rank(), 1);
     for (int round = 0; round < 50; ++round) {
@@ -232,14 +231,11 @@ TEST_P(Behaviour, AWaitDoesNotWaitForOtherCommands) {
         throw std::runtime_error("wrong sum");
     }
   });
-  EXPECT_EQ(failures, std::vector<std::string>(2));
 }
 
 // Short commands on all channels at once, waited for in any order, whatever their sizes; and once more in their places.
 TEST_P(Behaviour, ShortCommandsOfManyChannelsAreAllCarriedOut) {
-  auto failures = runRanks(GetParam(), {2}, [](Communicator &communicator, Arena &arena) {
-    Watchdog watchdog(communicator);
-    auto *values = reinterpret_cast<float *>(arena.base() + 4096);
+  onTwoRanks(GetParam(), [](Communicator &communicator, float *values) {
     std::vector<abi::Command> commands;
     std::vector<Group> groups;
     for (uint32_t channel = 0; channel < abi::MaximumChannels; ++channel) {
@@ -259,7 +255,6 @@ TEST_P(Behaviour, ShortCommandsOfManyChannelsAreAllCarriedOut) {
           throw std::runtime_error("wrong sum on channel " + std::to_string(i));
     }
   });
-  EXPECT_EQ(failures, std::vector<std::string>(2));
 }
 
 // What is waited for at once queues up behind what is under way on its channel, and so does what is started: each

@@ -1,6 +1,7 @@
 // Whether a function of NVIDIA's that dtc declares is called as the header's own is.
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
 namespace dtc::test {
@@ -26,5 +27,12 @@ template <typename R, typename... P, typename S, typename... Q> struct Alike<R(P
       return false;
   }();
 };
+
+/// Enumerations of both as numbers.
+constexpr bool same(auto ours, auto theirs) { return static_cast<int64_t>(ours) == static_cast<int64_t>(theirs); }
+
+/// For the list of a Library's functions.
+#define DTC_ALIKE(member, symbol, ...)                                                                                 \
+  static_assert(dtc::test::Alike<Library::member##_fn, decltype(::symbol)>::value, #symbol);
 
 } // namespace dtc::test

@@ -12,8 +12,7 @@
 namespace dtc::cublaslt {
 namespace {
 
-/// Enumerations of both as numbers.
-constexpr bool same(auto ours, auto theirs) { return static_cast<int64_t>(ours) == static_cast<int64_t>(theirs); }
+using test::same;
 
 static_assert(same(Success, CUBLAS_STATUS_SUCCESS) && same(NotInitialized, CUBLAS_STATUS_NOT_INITIALIZED) &&
               same(InvalidValue, CUBLAS_STATUS_INVALID_VALUE) &&
@@ -47,10 +46,7 @@ static_assert(sizeof(Heuristic) == sizeof(cublasLtMatmulHeuristicResult_t) &&
               offsetof(Heuristic, workspaceBytes) == offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize) &&
               offsetof(Heuristic, status) == offsetof(cublasLtMatmulHeuristicResult_t, state));
 
-#define DTC_CUBLASLT_ALIKE(member, symbol, ...)                                                                        \
-  static_assert(dtc::test::Alike<Library::member##_fn, decltype(::symbol)>::value, #symbol);
-DTC_CUBLASLT_FUNCTIONS(DTC_CUBLASLT_ALIKE)
-#undef DTC_CUBLASLT_ALIKE
+DTC_CUBLASLT_FUNCTIONS(DTC_ALIKE)
 
 TEST(CublasLtHeader, SaysWhatWeSay) { EXPECT_GE(size_t(CUBLAS_VERSION), Library::OldestVersion); }
 

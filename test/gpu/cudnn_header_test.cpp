@@ -10,8 +10,7 @@
 namespace dtc::cudnn {
 namespace {
 
-/// Enumerations of both as numbers.
-constexpr bool same(auto ours, auto theirs) { return static_cast<int64_t>(ours) == static_cast<int64_t>(theirs); }
+using test::same;
 
 static_assert(same(Success, CUDNN_STATUS_SUCCESS) && same(NotInitialized, CUDNN_STATUS_NOT_INITIALIZED) &&
               same(BadParameter, CUDNN_STATUS_BAD_PARAM) && same(NotFinalized, CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED) &&
@@ -90,10 +89,7 @@ static_assert(same(HandleType, CUDNN_TYPE_HANDLE) && same(DataTypeType, CUDNN_TY
               same(DescriptorsType, CUDNN_TYPE_BACKEND_DESCRIPTOR) &&
               same(ReductionType, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE) && same(CharacterType, CUDNN_TYPE_CHAR));
 
-#define DTC_CUDNN_ALIKE(member, symbol, ...)                                                                           \
-  static_assert(dtc::test::Alike<Library::member##_fn, decltype(::symbol)>::value, #symbol);
-DTC_CUDNN_FUNCTIONS(DTC_CUDNN_ALIKE)
-#undef DTC_CUDNN_ALIKE
+DTC_CUDNN_FUNCTIONS(DTC_ALIKE)
 
 TEST(CudnnHeader, SaysWhatWeSay) { EXPECT_GE(size_t(CUDNN_VERSION), Library::OldestVersion); }
 

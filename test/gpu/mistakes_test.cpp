@@ -36,8 +36,16 @@ template <typename Op> Op first(gpu::GPUModuleOp code) {
   return found;
 }
 
-Value number(OpBuilder &builder, Location loc, Type type, int64_t value) {
-  return arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(type, value));
+/// A constant of so many bits, before `op`.
+Value constantFor(Operation *op, unsigned bits, int64_t value) {
+  OpBuilder builder(op);
+  return arith::ConstantOp::create(builder, op->getLoc(), builder.getIntegerAttr(builder.getIntegerType(bits), value));
+}
+
+/// The first branch is taken whatever its condition.
+void takeBranch(gpu::GPUModuleOp code) {
+  auto branch = first<scf::IfOp>(code);
+  branch.getConditionMutable().assign(constantFor(branch, 1, 1));
 }
 
 /// A warp's rows are whole; blocks' rows meet in workgroup memory.
@@ -70,11 +78,7 @@ TEST(Mistakes, DroppedBarrierOfColumns) {
 
 // All threads of a warp write its word, and not only the first.
 TEST(Mistakes, TwoThreadsAtOneWord) {
-  std::string fault = faultOf(blockRow, [](gpu::GPUModuleOp code) {
-    auto branch = first<scf::IfOp>(code);
-    OpBuilder builder(branch);
-    branch.getConditionMutable().assign(number(builder, branch.getLoc(), builder.getI1Type(), 1));
-  });
+  std::string fault = faultOf(blockRow, takeBranch);
   EXPECT_THAT(fault,
               HasSubstr("thread 1 of block 0 writes word 0 of workgroup memory 2, which thread 0 has written with "
                         "no barrier between"));
@@ -102,18 +106,13 @@ TEST(Mistakes, ForgottenMask) {
 TEST(Mistakes, WrongLanesOfAShuffle) {
   std::string fault = faultOf(blockRow, [](gpu::GPUModuleOp code) {
     auto shuffle = first<gpu::ShuffleOp>(code);
-    OpBuilder builder(shuffle);
-    shuffle.getOffsetMutable().assign(number(builder, shuffle.getLoc(), builder.getI32Type(), 8));
+    shuffle.getOffsetMutable().assign(constantFor(shuffle, 32, 8));
   });
   EXPECT_THAT(fault, HasSubstr("output 0: element 0 is"));
 }
 
 TEST(Mistakes, MissingBoundsCheck) {
-  std::string fault = faultOf(rowsPlusBias, [](gpu::GPUModuleOp code) {
-    auto branch = first<scf::IfOp>(code);
-    OpBuilder builder(branch);
-    branch.getConditionMutable().assign(number(builder, branch.getLoc(), builder.getI1Type(), 1));
-  });
+  std::string fault = faultOf(rowsPlusBias, takeBranch);
   EXPECT_THAT(fault, HasSubstr("reads 16 bytes at byte 1360 of input 0, which has 1360"));
 }
 

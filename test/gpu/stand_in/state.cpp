@@ -45,23 +45,20 @@ Settings Settings::read() {
     rest.remove_prefix(std::min(rest.size(), each.size() + 1));
     std::string_view name = each.substr(0, each.find('='));
     int64_t value = std::atoll(std::string(each.substr(std::min(each.size(), name.size() + 1))).c_str());
-    if (name == "devices")
-      settings.devices = int(value);
-    else if (name == "version")
-      settings.version = int(value);
-    else if (name == "architecture")
-      settings.architecture = int(value);
-    else if (name == "memory")
-      settings.memory = size_t(value);
-    else if (name == "first")
-      settings.first = int(value);
-    else if (name == "multiprocessors")
-      settings.multiprocessors = int(value);
-    else if (name == "lost_at")
-      settings.lostAt = value;
-    else if (name == "refused_at")
-      settings.refusedAt = value;
-    else
+    bool isKnown = false;
+    auto take = [&](std::string_view own, auto &setting) {
+      if (name == own)
+        setting = static_cast<std::decay_t<decltype(setting)>>(value), isKnown = true;
+    };
+    take("devices", settings.devices);
+    take("version", settings.version);
+    take("architecture", settings.architecture);
+    take("memory", settings.memory);
+    take("first", settings.first);
+    take("multiprocessors", settings.multiprocessors);
+    take("lost_at", settings.lostAt);
+    take("refused_at", settings.refusedAt);
+    if (!isKnown)
       complain("DTC_STAND_IN has no '" + std::string(name) + "'");
   }
   return settings;

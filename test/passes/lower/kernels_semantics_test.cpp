@@ -20,38 +20,18 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 const double notANumber = std::numeric_limits<double>::quiet_NaN();
 
-/// Unary functions, one kernel each, over 37 elements: two vectors and a tail.
-const char *functions = R"(
-  dt.kernel @exp(%x: tensor<37xf32>) -> tensor<37xf32> {
-    %y = dt.exp %x : tensor<37xf32>
-    dt.yield %y : tensor<37xf32>
-  }
-  dt.kernel @log(%x: tensor<37xf32>) -> tensor<37xf32> {
-    %y = dt.log %x : tensor<37xf32>
-    dt.yield %y : tensor<37xf32>
-  }
-  dt.kernel @tanh(%x: tensor<37xf32>) -> tensor<37xf32> {
-    %y = dt.tanh %x : tensor<37xf32>
-    dt.yield %y : tensor<37xf32>
-  }
-  dt.kernel @erf(%x: tensor<37xf32>) -> tensor<37xf32> {
-    %y = dt.erf %x : tensor<37xf32>
-    dt.yield %y : tensor<37xf32>
-  }
-  dt.kernel @gelu(%x: tensor<37xf32>) -> tensor<37xf32> {
-    %y = dt.gelu %x tanh : tensor<37xf32>
-    dt.yield %y : tensor<37xf32>
-  }
-  dt.kernel @gelu_slope(%x: tensor<37xf32>) -> tensor<37xf32> {
-    %one = dt.constant dense<1.0> : tensor<37xf32>
-    %y = dt.gelu_grad %one, %x tanh : tensor<37xf32>
-    dt.yield %y : tensor<37xf32>
-  }
-  dt.kernel @exact_gelu_slope(%x: tensor<37xf32>) -> tensor<37xf32> {
-    %one = dt.constant dense<1.0> : tensor<37xf32>
-    %y = dt.gelu_grad %one, %x : tensor<37xf32>
-    dt.yield %y : tensor<37xf32>
-  }
+/// A kernel over 37 elements, two vectors and a tail, that computes %y of %x.
+std::string unary(const std::string &name, const std::string &y) {
+  return "dt.kernel @" + name + "(%x: tensor<37xf32>) -> tensor<37xf32> {\n  " + y +
+         " : tensor<37xf32>\n  dt.yield %y : tensor<37xf32>\n}\n";
+}
+
+const std::string one = "%one = dt.constant dense<1.0> : tensor<37xf32>\n  ";
+const std::string functions = unary("exp", "%y = dt.exp %x") + unary("log", "%y = dt.log %x") +
+                              unary("tanh", "%y = dt.tanh %x") + unary("erf", "%y = dt.erf %x") +
+                              unary("gelu", "%y = dt.gelu %x tanh") +
+                              unary("gelu_slope", one + "%y = dt.gelu_grad %one, %x tanh") +
+                              unary("exact_gelu_slope", one + "%y = dt.gelu_grad %one, %x") + R"(
   dt.kernel @max(%x: tensor<37xf32>) -> tensor<f32> {
     %y = dt.reduce max %x over [0] : tensor<37xf32> -> tensor<f32>
     dt.yield %y : tensor<f32>

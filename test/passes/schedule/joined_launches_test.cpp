@@ -59,10 +59,15 @@ protected:
     ASSERT_TRUE(succeeded(plan));
     ASSERT_TRUE(succeeded(emitManifest(*module, manifest)));
   }
-  std::string scale(int number, const char *type, const char *kernel = "scale_0", const char *scalar = "s") {
+  static std::string launch(const std::string &result, const std::string &kernel, const std::string &operand,
+                            const std::string &type = vector, const std::string &scalar = "s") {
+    return "  " + result + " = dt.launch @" + kernel + "(" + operand + ", %" + scalar + ") : (" + type +
+           ", tensor<f32>) -> " + type + "\n";
+  }
+  /// y0 of p0, and so on.
+  static std::string scale(int number, const char *type, const char *kernel = "scale_0", const char *scalar = "s") {
     std::string n = std::to_string(number);
-    return "  %y" + n + " = dt.launch @" + kernel + "(%p" + n + ", %" + scalar + ") : (" + type + ", tensor<f32>) -> " +
-           type + "\n";
+    return launch("%y" + n, kernel, "%p" + n, type, scalar);
   }
   /// Bytes that each launch writes, in order.
   std::vector<uint64_t> written() const {
@@ -112,9 +117,7 @@ TEST_F(JoinedLaunchesTest, NeitherSkipAGapNorChangeTheOrder) {
 
 // What is written lies side by side, what is read does not.
 TEST_F(JoinedLaunchesTest, ReadWithoutAGap) {
-  emit({vector, vector, vector, vector, vector},
-       "  %y3 = dt.launch @scale_0(%p0, %s) : (tensor<16xf32>, tensor<f32>) -> tensor<16xf32>\n"
-       "  %y4 = dt.launch @scale_0(%p2, %s) : (tensor<16xf32>, tensor<f32>) -> tensor<16xf32>\n",
+  emit({vector, vector, vector, vector, vector}, launch("%y3", "scale_0", "%p0") + launch("%y4", "scale_0", "%p2"),
        {"%p0", "%p1", "%p2", "%y3", "%y4"});
   EXPECT_THAT(written(), ElementsAre(64, 64));
 }
@@ -127,9 +130,7 @@ TEST_F(JoinedLaunchesTest, AreNotThoseThatKnowTheirElementsNumbers) {
 // From p0 to p2 and from p1 to p3 would fit, but p1 gets a new value in between.
 TEST_F(JoinedLaunchesTest, WaitForWhatTheyRead) {
   emit({vector, vector, vector, vector},
-       "  %y2 = dt.launch @scale_0(%p0, %s) : (tensor<16xf32>, tensor<f32>) -> tensor<16xf32>\n"
-       "  %y1 = dt.launch @halve_other(%p1, %s) : (tensor<16xf32>, tensor<f32>) -> tensor<16xf32>\n"
-       "  %y3 = dt.launch @scale_0(%y1, %s) : (tensor<16xf32>, tensor<f32>) -> tensor<16xf32>\n",
+       launch("%y2", "scale_0", "%p0") + launch("%y1", "halve_other", "%p1") + launch("%y3", "scale_0", "%y1"),
        {"%p0", "%y1", "%y2", "%y3"});
   EXPECT_THAT(written(), ElementsAre(64, 64, 64));
 }
@@ -137,9 +138,7 @@ TEST_F(JoinedLaunchesTest, WaitForWhatTheyRead) {
 // Likewise, but the old value of p3 is read in between.
 TEST_F(JoinedLaunchesTest, WaitForWhoReadsWhatTheyWrite) {
   emit({vector, vector, vector, vector},
-       "  %y2 = dt.launch @scale_0(%p0, %s) : (tensor<16xf32>, tensor<f32>) -> tensor<16xf32>\n"
-       "  %y0 = dt.launch @halve_other(%p3, %s) : (tensor<16xf32>, tensor<f32>) -> tensor<16xf32>\n"
-       "  %y3 = dt.launch @scale_0(%p1, %s) : (tensor<16xf32>, tensor<f32>) -> tensor<16xf32>\n",
+       launch("%y2", "scale_0", "%p0") + launch("%y0", "halve_other", "%p3") + launch("%y3", "scale_0", "%p1"),
        {"%y0", "%p1", "%y2", "%y3"});
   EXPECT_THAT(written(), ElementsAre(64, 64, 64));
 }
@@ -147,10 +146,8 @@ TEST_F(JoinedLaunchesTest, WaitForWhoReadsWhatTheyWrite) {
 // Who read p3 before does not hide who reads it in between.
 TEST_F(JoinedLaunchesTest, WaitForTheLastThatReadsWhatTheyWrite) {
   emit({vector, vector, vector, vector, vector, vector},
-       "  %y4 = dt.launch @halve_other(%p3, %s) : (tensor<16xf32>, tensor<f32>) -> tensor<16xf32>\n"
-       "  %y2 = dt.launch @scale_0(%p0, %s) : (tensor<16xf32>, tensor<f32>) -> tensor<16xf32>\n"
-       "  %y5 = dt.launch @numbered(%p3, %s) : (tensor<16xf32>, tensor<f32>) -> tensor<16xf32>\n"
-       "  %y3 = dt.launch @scale_0(%p1, %s) : (tensor<16xf32>, tensor<f32>) -> tensor<16xf32>\n",
+       launch("%y4", "halve_other", "%p3") + launch("%y2", "scale_0", "%p0") + launch("%y5", "numbered", "%p3") +
+           launch("%y3", "scale_0", "%p1"),
        {"%p0", "%p1", "%y2", "%y3", "%y4", "%y5"});
   EXPECT_THAT(written(), ElementsAre(64, 64, 64, 64));
 }

@@ -115,6 +115,18 @@ std::vector<std::string> onHosts(int64_t elements, int ranks, const Body &body) 
   return problems;
 }
 
+/// Two ranks with checkpointers of their state; neither fails.
+void withCheckpointers(const std::string &root, const Checkpointer::Options &options,
+                       const std::function<void(Communicator &, Checkpointer &)> &body) {
+  EXPECT_THAT(asRanks(Megatron,
+                      [&](RankState &state, Communicator &communicator) {
+                        fill(state);
+                        Checkpointer checkpointer(state, communicator, root, options);
+                        body(communicator, checkpointer);
+                      }),
+              Each(""));
+}
+
 TEST(StepNews, SurvivesPacking) {
   for (int signal : {0, 2, 15, 64})
     for (int phases : {0, 1, 3})
@@ -186,23 +198,19 @@ TEST(Checkpointer, CopiesAtOnceFromADeviceOfItsOwn) {
 // No exchange of its own: it goes on with those of the steps, and the third one tells that it is there.
 TEST(Checkpointer, GoesOnWithTheExchangesOfSteps) {
   TemporaryDirectory directory;
-  EXPECT_THAT(asRanks(Megatron,
-                      [&](RankState &state, Communicator &communicator) {
-                        fill(state);
-                        Checkpointer checkpointer(state, communicator, directory.path, {});
-                        EXPECT_EQ(exchangeNews(checkpointer, communicator), std::nullopt) << "none under way";
-                        checkpointer.begin(after(7));
-                        std::optional<std::string> path;
-                        int steps = 0;
-                        for (; !path && steps < 10000; ++steps)
-                          path = exchangeNews(checkpointer, communicator);
-                        EXPECT_EQ(path, directory / "step-000007");
-                        EXPECT_GE(steps, 3);
-                        EXPECT_EQ(exchangeNews(checkpointer, communicator), std::nullopt) << "told once";
-                        EXPECT_EQ(checkpointer.finish(), std::nullopt);
-                        verifyCheckpoint(communicator, *path);
-                      }),
-              Each(""));
+  withCheckpointers(directory.path, {}, [&](Communicator &communicator, Checkpointer &checkpointer) {
+    EXPECT_EQ(exchangeNews(checkpointer, communicator), std::nullopt) << "none under way";
+    checkpointer.begin(after(7));
+    std::optional<std::string> path;
+    int steps = 0;
+    for (; !path && steps < 10000; ++steps)
+      path = exchangeNews(checkpointer, communicator);
+    EXPECT_EQ(path, directory / "step-000007");
+    EXPECT_GE(steps, 3);
+    EXPECT_EQ(exchangeNews(checkpointer, communicator), std::nullopt) << "told once";
+    EXPECT_EQ(checkpointer.finish(), std::nullopt);
+    verifyCheckpoint(communicator, *path);
+  });
 }
 
 // By rank 0, between two steps.
@@ -230,25 +238,21 @@ TEST(Checkpointer, TellsOfACheckpointAsSoonAsItIsThere) {
 // The other rank has not written yet, then not hashed yet: nobody goes on before it has.
 TEST(Checkpointer, NoRankGoesOnBeforeAllAreReady) {
   TemporaryDirectory directory;
-  EXPECT_THAT(asRanks(Megatron,
-                      [&](RankState &state, Communicator &communicator) {
-                        fill(state);
-                        Checkpointer checkpointer(state, communicator, directory.path, {});
-                        checkpointer.begin(after(1));
-                        for (int phases : {1, 2}) {
-                          while (checkpointer.news().phases < phases)
-                            std::this_thread::sleep_for(std::chrono::milliseconds(1));
-                          std::vector<StepNews> all(2, {.phases = phases});
-                          all[1 - communicator.rank()].phases = phases - 1;
-                          EXPECT_EQ(checkpointer.take(all), std::nullopt);
-                          std::this_thread::sleep_for(std::chrono::milliseconds(30));
-                          EXPECT_EQ(checkpointer.news().phases, phases);
-                          communicator.barrier();
-                          exchangeNews(checkpointer, communicator);
-                        }
-                        checkpointer.finish();
-                      }),
-              Each(""));
+  withCheckpointers(directory.path, {}, [&](Communicator &communicator, Checkpointer &checkpointer) {
+    checkpointer.begin(after(1));
+    for (int phases : {1, 2}) {
+      while (checkpointer.news().phases < phases)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::vector<StepNews> all(2, {.phases = phases});
+      all[1 - communicator.rank()].phases = phases - 1;
+      EXPECT_EQ(checkpointer.take(all), std::nullopt);
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      EXPECT_EQ(checkpointer.news().phases, phases);
+      communicator.barrier();
+      exchangeNews(checkpointer, communicator);
+    }
+    checkpointer.finish();
+  });
 }
 
 TEST(Checkpointer, ThatEndsEarlyLeavesNothing) {
@@ -383,26 +387,22 @@ TEST(Checkpointer, WithoutMemoryForACopyTrainingWaits) {
 // every moment.
 TEST(Checkpointer, PrunesWhenTheNewOneIsThereAndNotBefore) {
   TemporaryDirectory directory;
-  EXPECT_THAT(asRanks(Megatron,
-                      [&](RankState &state, Communicator &communicator) {
-                        fill(state);
-                        Checkpointer checkpointer(state, communicator, directory.path, {.keep = 2});
-                        for (int step : {1, 2}) {
-                          checkpointer.begin(after(step));
-                          checkpointer.finish();
-                        }
-                        checkpointer.begin(after(3));
-                        if (communicator.rank() == 0)
-                          fs::resize_file(directory / "step-000002/model.safetensors", 100);
-                        EXPECT_TRUE(fs::exists(directory / "step-000001/checksums.txt")) << "3 is not there yet";
-                        communicator.barrier();
-                        std::string chosen = chooseCheckpoint(communicator, directory.path, true, [](auto &) {});
-                        EXPECT_EQ(chosen, directory / "step-000001");
-                        checkpointer.finish();
-                        chosen = chooseCheckpoint(communicator, directory.path, true, [](auto &) {});
-                        EXPECT_EQ(chosen, directory / "step-000003");
-                      }),
-              Each(""));
+  withCheckpointers(directory.path, {.keep = 2}, [&](Communicator &communicator, Checkpointer &checkpointer) {
+    for (int step : {1, 2}) {
+      checkpointer.begin(after(step));
+      checkpointer.finish();
+    }
+    checkpointer.begin(after(3));
+    if (communicator.rank() == 0)
+      fs::resize_file(directory / "step-000002/model.safetensors", 100);
+    EXPECT_TRUE(fs::exists(directory / "step-000001/checksums.txt")) << "3 is not there yet";
+    communicator.barrier();
+    std::string chosen = chooseCheckpoint(communicator, directory.path, true, [](auto &) {});
+    EXPECT_EQ(chosen, directory / "step-000001");
+    checkpointer.finish();
+    chosen = chooseCheckpoint(communicator, directory.path, true, [](auto &) {});
+    EXPECT_EQ(chosen, directory / "step-000003");
+  });
   EXPECT_THAT(namesIn(directory.path), ElementsAre("step-000002", "step-000003"));
 }
 
