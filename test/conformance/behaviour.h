@@ -5,9 +5,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace dtc::test {
+
+using testing::AllOf;
+using testing::AnyOf;
+using testing::Each;
+using testing::HasSubstr;
 
 /// An in-place sum over f32.
 inline abi::Command allReduce(int elements, uint64_t offset = 4096) {
@@ -29,6 +35,16 @@ inline Group groupOf(std::vector<int> ranks, int rank, uint32_t channel = 0) {
   group.self = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
   group.ranks = std::move(ranks);
   return group;
+}
+
+/// `body` on those of four ranks that are members of a group on this channel; none fails.
+inline void onMembers(Bootstrap bootstrap, const std::vector<int> &members, uint32_t channel,
+                      const std::function<void(Communicator &, Arena &, const Group &)> &body) {
+  auto failures = runRanks(bootstrap, {4}, [&](Communicator &communicator, Arena &arena) {
+    if (std::ranges::find(members, communicator.rank()) != members.end())
+      body(communicator, arena, groupOf(members, communicator.rank(), channel));
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(4));
 }
 
 class Behaviour : public testing::TestWithParam<Bootstrap> {

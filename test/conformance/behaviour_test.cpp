@@ -16,8 +16,6 @@
 namespace dtc::test {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
 TEST_P(Behaviour, ExchangeGathersEveryRanksNumberInOrder) {

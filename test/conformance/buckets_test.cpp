@@ -17,9 +17,6 @@
 namespace dtc::test {
 namespace {
 
-using testing::AnyOf;
-using testing::HasSubstr;
-
 struct BucketCase {
   const char *name;
   abi::Collective::Kind kind;

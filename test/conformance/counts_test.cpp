@@ -11,11 +11,6 @@
 namespace dtc::test {
 namespace {
 
-using testing::AllOf;
-using testing::AnyOf;
-using testing::Each;
-using testing::HasSubstr;
-
 constexpr uint64_t Input = 4096 + 4, Output = (3 << 20) + 12, Counts = 6 << 20, Received = (6 << 20) + 64;
 constexpr auto Untouched = std::byte(0xab);
 
@@ -96,17 +91,13 @@ void run(Communicator &communicator, Arena &arena, const Group &group, const Cou
 class CountsOver : public testing::TestWithParam<Bootstrap> {};
 
 TEST_P(CountsOver, SayWhatIsSentAndWhatStays) {
-  for (const std::vector<int> &ranks : {std::vector{0, 1, 2, 3}, {3, 0}, {0, 3, 1}, {2}}) {
-    auto failures = runRanks(GetParam(), {4}, [&](Communicator &communicator, Arena &arena) {
+  for (const std::vector<int> &ranks : {std::vector{0, 1, 2, 3}, {3, 0}, {0, 3, 1}, {2}})
+    onMembers(GetParam(), ranks, 2, [](Communicator &communicator, Arena &arena, const Group &group) {
       ASSERT_TRUE(communicator.capabilities().unevenParts);
-      if (std::ranges::find(ranks, communicator.rank()) == ranks.end())
-        return;
       for (const CountsCase &test : Cases)
         for (int round = 0; round < 4; ++round)
-          run(communicator, arena, groupOf(ranks, communicator.rank(), 2), test, round);
+          run(communicator, arena, group, test, round);
     });
-    EXPECT_EQ(failures, std::vector<std::string>(4));
-  }
 }
 
 // As the runtime does, a rank that fails tells the others; these may hear of it before they look at the counts.

@@ -22,11 +22,6 @@
 namespace dtc::test {
 namespace {
 
-using testing::AllOf;
-using testing::AnyOf;
-using testing::Each;
-using testing::HasSubstr;
-
 void sleepShortly() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
 
 std::vector<std::string> run(const FakeJob &job, const std::vector<int> &hosts, const RankBody &body) {

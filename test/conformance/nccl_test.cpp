@@ -15,8 +15,6 @@ namespace dtc::test {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::AllOf;
-using testing::HasSubstr;
 
 class NcclFailure : public testing::Test {
 protected:

@@ -2,12 +2,7 @@
 #include "dialect/reference/Mesh.h"
 #include "test/dialect/reference/support.h"
 
-using namespace mlir;
-using namespace mlir::dt;
-using namespace mlir::dt::test;
-using testing::ElementsAre;
-using testing::HasSubstr;
-
+namespace mlir::dt::test {
 namespace {
 
 class Collectives : public ReferenceTest {
@@ -152,3 +147,4 @@ TEST_F(Collectives, ACollectiveOnOneRankIsAnError) {
 }
 
 } // namespace
+} // namespace mlir::dt::test

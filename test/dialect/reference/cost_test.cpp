@@ -2,10 +2,7 @@
 #include "dialect/cost/Cost.h"
 #include "test/dialect/reference/support.h"
 
-using namespace mlir;
-using namespace mlir::dt;
-using namespace mlir::dt::test;
-
+namespace mlir::dt::test {
 namespace {
 
 class Cost : public ReferenceTest {};
@@ -89,3 +86,4 @@ TEST_F(Cost, AttentionCountsTwoProductsOfAllPairs) {
 }
 
 } // namespace
+} // namespace mlir::dt::test

@@ -2,11 +2,7 @@
 #include "dialect/cost/Cost.h"
 #include "test/dialect/reference/support.h"
 
-using namespace mlir;
-using namespace mlir::dt;
-using namespace mlir::dt::test;
-using testing::ElementsAre;
-
+namespace mlir::dt::test {
 namespace {
 
 class Formula : public ReferenceTest {};
@@ -65,3 +61,4 @@ TEST_F(Formula, SplitsAsItsTensorsDoAndNotItsNumbers) {
 }
 
 } // namespace
+} // namespace mlir::dt::test

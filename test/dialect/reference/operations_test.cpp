@@ -2,15 +2,11 @@
 #include "runtime/abi/random.h"
 #include "test/dialect/reference/support.h"
 
-using namespace mlir;
-using namespace mlir::dt;
-using namespace mlir::dt::test;
-using testing::DoubleNear;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Pointwise;
-
+namespace mlir::dt::test {
 namespace {
+
+using testing::DoubleNear;
+using testing::Pointwise;
 
 class Operations : public ReferenceTest {};
 
@@ -362,3 +358,4 @@ TEST_F(Operations, AnArgumentOfTheWrongShapeIsAnError) {
 }
 
 } // namespace
+} // namespace mlir::dt::test

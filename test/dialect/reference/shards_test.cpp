@@ -1,12 +1,7 @@
 // Scattering whole tensors to pieces and gathering them again.
 #include "test/dialect/reference/support.h"
 
-using namespace mlir;
-using namespace mlir::dt;
-using namespace mlir::dt::test;
-using testing::ElementsAre;
-using testing::HasSubstr;
-
+namespace mlir::dt::test {
 namespace {
 
 class Shards : public ReferenceTest {
@@ -61,3 +56,4 @@ TEST_F(Shards, ReplicasThatDifferAreNamed) {
 }
 
 } // namespace
+} // namespace mlir::dt::test

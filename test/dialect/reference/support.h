@@ -17,6 +17,9 @@
 
 namespace mlir::dt::test {
 
+using testing::ElementsAre;
+using testing::HasSubstr;
+
 /// A context with the dialects, and the last error that was reported on it.
 class ReferenceTest : public testing::Test {
 protected:

@@ -18,11 +18,6 @@
 #include <sys/resource.h>
 #include <thread>
 
-using testing::AllOf;
-using testing::Each;
-using testing::HasSubstr;
-using testing::IsEmpty;
-
 namespace dtc::test {
 namespace {
 

@@ -18,11 +18,6 @@
 #include <mutex>
 #include <sys/resource.h>
 
-using testing::AllOf;
-using testing::Each;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
 namespace fs = std::filesystem;
 
 namespace dtc::test {

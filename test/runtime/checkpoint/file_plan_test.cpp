@@ -19,8 +19,6 @@
 #include <numeric>
 #include <set>
 
-using testing::Each;
-using testing::ElementsAre;
 using testing::UnorderedElementsAre;
 namespace fs = std::filesystem;
 

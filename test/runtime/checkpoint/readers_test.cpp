@@ -11,11 +11,6 @@
 #include <gmock/gmock.h>
 #include <mutex>
 
-using testing::AllOf;
-using testing::Each;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
 namespace fs = std::filesystem;
 
 namespace dtc::test {

@@ -7,10 +7,6 @@
 #include <bit>
 #include <gmock/gmock.h>
 
-using testing::AllOf;
-using testing::Each;
-using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::StartsWith;
 
 namespace dtc::test {

@@ -8,6 +8,7 @@
 #include "test/runtime/program/manifests.h"
 
 #include <functional>
+#include <gmock/gmock.h>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,6 +17,12 @@
 #include <vector>
 
 namespace dtc::test {
+
+using testing::AllOf;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
 
 /// How one parameter is stored: axes that split each logical dimension ("" for none).
 struct Layout {

@@ -12,9 +12,6 @@
 using namespace dtc;
 using namespace dtc::job;
 using namespace dtc::test;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::StartsWith;
 
 namespace {
 

@@ -9,9 +9,7 @@
 using namespace dtc;
 using namespace dtc::job;
 using namespace dtc::test;
-using testing::AllOf;
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 namespace {
 

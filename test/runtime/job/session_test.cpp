@@ -6,9 +6,6 @@
 using namespace dtc;
 using namespace dtc::job;
 using namespace dtc::test;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::StartsWith;
 
 namespace {
 

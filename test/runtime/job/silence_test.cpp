@@ -11,7 +11,6 @@
 using namespace dtc;
 using namespace dtc::job;
 using namespace dtc::test;
-using testing::HasSubstr;
 
 namespace {
 

@@ -6,11 +6,16 @@
 
 #include <chrono>
 #include <functional>
+#include <gmock/gmock.h>
 #include <poll.h>
 #include <string>
 #include <sys/socket.h>
 
 namespace dtc::test {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
 
 using namespace std::chrono_literals;
 

@@ -6,9 +6,6 @@
 #include <limits>
 
 using testing::DoubleEq;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsNan;
 
 namespace dtc::verify {
 namespace {

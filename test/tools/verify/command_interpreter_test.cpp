@@ -1,11 +1,6 @@
 // What collectives and lists compute, and what the interpreter refuses.
 #include "test/tools/verify/command_lists.h"
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsNan;
-
 namespace dtc::verify {
 namespace {
 

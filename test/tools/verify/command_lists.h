@@ -14,6 +14,11 @@
 
 namespace dtc::verify {
 
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsNan;
+
 constexpr int64_t x = 0, y = 8, z = 16;
 
 class CommandLists : public testing::Test {

@@ -1,11 +1,7 @@
 // Copies, beside launches and in their order, and memory of the host.
 #include "test/tools/verify/command_lists.h"
 
-using testing::AllOf;
 using testing::Each;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsNan;
 
 namespace dtc::verify {
 namespace {

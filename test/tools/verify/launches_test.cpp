@@ -4,8 +4,6 @@
 #include "runtime/abi/random.h"
 
 using testing::_;
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 namespace dtc::verify {
 namespace {

@@ -1,11 +1,6 @@
 // Sends, receives and copies between roles.
 #include "test/tools/verify/command_lists.h"
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsNan;
-
 namespace dtc::verify {
 namespace {
 
