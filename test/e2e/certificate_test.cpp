@@ -25,10 +25,8 @@ constexpr Layout layouts[] = {{"dp2_tp2", "dp=2,tp=2", "megatron", 2},
                               {"dp2_pp2_zero1", "dp=2,pp=2", "zero1", 3}};
 
 abi::Manifest compiledFor(const Layout &layout, const char *timetable = "1f1b", const char *model = "gpt-small") {
-  ModelSetup setup = smallSetup(model, layout);
+  ModelSetup setup = smallSetup(model, layout, {.expect = false, .timetable = timetable});
   setup.symbols["layers"] = 4;
-  setup.expect = false;
-  setup.timetable = timetable;
   CompiledModel compiled(setup);
   EXPECT_TRUE(compiled.succeeded);
   return compiled.manifest;

@@ -17,8 +17,8 @@
 namespace dtc::test {
 
 struct ModelSetup {
-  std::string model; ///< below examples/; with a folder, below the sources
-  std::string mesh, strategy;
+  std::string model = {}; ///< below examples/; with a folder, below the sources
+  std::string mesh = {}, strategy = {};
   int64_t accumulation = 1;
   int64_t batch = 4, sequence = 8;             ///< of one micro-batch over all ranks
   std::map<std::string, int64_t> symbols = {}; ///< replaced sizes
@@ -57,13 +57,14 @@ inline std::map<std::string, int64_t> smallSymbols(const std::string &model) {
   return {{"vocab", 13}, {"embed", 8}, {"layers", 2}, {"heads", 4}, {"head_dim", 2}, {"mlp", 12}, {"positions", 8}};
 }
 
-/// A model of these sizes under a layout.
-inline ModelSetup smallSetup(const std::string &model, const Layout &layout) {
-  return {.model = model,
-          .mesh = layout.mesh,
-          .strategy = layout.strategy,
-          .accumulation = layout.accumulation,
-          .symbols = smallSymbols(model)};
+/// A model of these sizes under a layout; `setup` says everything else.
+inline ModelSetup smallSetup(const std::string &model, const Layout &layout, ModelSetup setup = {}) {
+  setup.model = model;
+  setup.mesh = layout.mesh;
+  setup.strategy = layout.strategy;
+  setup.accumulation = layout.accumulation;
+  setup.symbols = smallSymbols(model);
+  return setup;
 }
 
 class CompiledModel {

@@ -120,11 +120,9 @@ TEST_P(Copies, AreMadeOfACheckpoint) {
 // The command list computes what the model means, copies and all.
 TEST_P(Copies, AreVerified) {
   const Case &each = GetParam().model;
-  ModelSetup setup = smallSetup(each.model, each.layout);
-  setup.compute = each.compute;
-  setup.target = GetParam().isGpu ? "cuda:sm_90" : "native";
-  setup.copies = true;
-  CompiledModel compiled(setup);
+  const char *target = GetParam().isGpu ? "cuda:sm_90" : "native";
+  CompiledModel compiled(
+      smallSetup(each.model, each.layout, {.compute = each.compute, .target = target, .copies = true}));
   ASSERT_TRUE(compiled.expectation);
   EXPECT_THAT(copiedParameters(compiled.manifest), Not(testing::IsEmpty()));
   verify::VerifyReport report = verify::verify(*compiled.expectation, compiled.manifest, verify::f64Tolerance);
@@ -170,11 +168,7 @@ TEST(CopiesOfAnUpdate, AreWrittenByItsFewLaunches) {
 
 /// Parameters of a program for a target, without saying whether it is to have copies.
 std::vector<std::string> copiedBy(const char *target, const char *compute, const Layout &layout) {
-  ModelSetup setup = smallSetup("gpt-small", layout);
-  setup.expect = false;
-  setup.compute = compute;
-  setup.target = target;
-  CompiledModel compiled(setup);
+  CompiledModel compiled(smallSetup("gpt-small", layout, {.expect = false, .compute = compute, .target = target}));
   EXPECT_TRUE(compiled.succeeded);
   return copiedParameters(compiled.manifest);
 }

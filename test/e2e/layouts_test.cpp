@@ -70,9 +70,7 @@ TEST_P(Layouts, CommandListsComputeWhatWholeFunctionsDo) {
 
 TEST(Optimizers, MomentumIsUpdatedUnderEveryLayout) {
   for (const Layout &layout : layouts) {
-    ModelSetup setup = smallSetup("gpt-small", layout);
-    setup.optimizer = "sgd";
-    CompiledModel compiled(setup);
+    CompiledModel compiled(smallSetup("gpt-small", layout, {.optimizer = "sgd"}));
     ASSERT_TRUE(compiled.expectation) << layout.name;
     EXPECT_EQ(verify::verify(*compiled.expectation, compiled.manifest).failure, "") << layout.name;
   }
@@ -84,10 +82,7 @@ class Mixed : public testing::TestWithParam<std::tuple<const char *, Layout>> {}
 TEST_P(Mixed, CommandListsComputeWhatWholeFunctionsDo) {
   auto [model, layout] = GetParam();
   for (auto [compute, gradients] : {std::pair("bf16", "f32"), {"bf16", "bf16"}, {"f16", "f16"}}) {
-    ModelSetup setup = smallSetup(model, layout);
-    setup.compute = compute;
-    setup.gradients = gradients;
-    CompiledModel compiled(setup);
+    CompiledModel compiled(smallSetup(model, layout, {.compute = compute, .gradients = gradients}));
     ASSERT_TRUE(compiled.expectation);
     EXPECT_EQ(verify::verify(*compiled.expectation, compiled.manifest).failure, "") << compute << " " << gradients;
   }

@@ -9,9 +9,7 @@ class Native : public testing::TestWithParam<std::tuple<const char *, Layout>> {
 
 TEST_P(Native, ComputesOneStepAndOneEvaluation) {
   auto [model, layout] = GetParam();
-  ModelSetup setup = smallSetup(model, layout);
-  setup.generateCode = true;
-  CompiledModel compiled(setup);
+  CompiledModel compiled(smallSetup(model, layout, {.generateCode = true}));
   ASSERT_TRUE(compiled.expectation);
   NativeSubject subject(compiled);
   // Updates are compared by the change that they make, a few thousandths of a parameter near one: rounding the

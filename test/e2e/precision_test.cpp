@@ -134,10 +134,7 @@ class Bf16 : public testing::TestWithParam<std::tuple<const char *, Layout>> {};
 TEST_P(Bf16, LayoutsStayNearF64) {
   constexpr double ofGradients = 0.04, ofLoss = 6e-4;
   auto [model, layout] = GetParam();
-  ModelSetup setup = smallSetup(model, layout);
-  setup.generateCode = true;
-  setup.compute = setup.gradients = "bf16";
-  CompiledModel compiled(setup);
+  CompiledModel compiled(smallSetup(model, layout, {.generateCode = true, .compute = "bf16", .gradients = "bf16"}));
   ASSERT_TRUE(compiled.expectation);
   NativeSubject subject(compiled);
   verify::VerifyReport report = verify::verify(*compiled.expectation, subject, /*tolerance=*/1);

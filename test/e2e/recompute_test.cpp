@@ -101,12 +101,12 @@ TEST_P(Recomputed, IsVerified) {
   for (const char *way : {"selective", "full", "every:2", "offload"}) {
     if (offloads(way) && isPipeline(each.layout))
       continue;
-    ModelSetup setup = smallSetup(each.model, each.layout);
+    ModelSetup setup = smallSetup(each.model, each.layout,
+                                  {.compute = each.compute,
+                                   .target = GetParam().isGpu ? "cuda:sm_90" : "native",
+                                   .timetable = each.timetable,
+                                   .choices = choicesOf(way)});
     setup.symbols = symbolsOf(each);
-    setup.compute = each.compute;
-    setup.target = GetParam().isGpu ? "cuda:sm_90" : "native";
-    setup.timetable = each.timetable;
-    setup.choices = choicesOf(way);
     CompiledModel compiled(setup);
     ASSERT_TRUE(compiled.expectation);
     verify::VerifyReport report = verify::verify(*compiled.expectation, compiled.manifest, verify::f64Tolerance);
@@ -146,14 +146,11 @@ INSTANTIATE_TEST_SUITE_P(Models, Recomputed,
                          [](const auto &info) { return std::string(info.param.name); });
 
 uint64_t plannedMemory(const std::string &way, const Layout &layout, const char *model = "gpt-small") {
-  ModelSetup setup = smallSetup(model, layout);
+  ModelSetup setup =
+      smallSetup(model, layout, {.batch = 8, .sequence = 64, .expect = false, .choices = choicesOf(way)});
   setup.symbols["layers"] = 9;
   setup.symbols["embed"] = 32, setup.symbols["head_dim"] = 8, setup.symbols["mlp"] = 128;
   setup.symbols["positions"] = 64;
-  setup.batch = 8;
-  setup.sequence = 64;
-  setup.expect = false;
-  setup.choices = choicesOf(way);
   CompiledModel compiled(setup);
   EXPECT_TRUE(compiled.succeeded);
   return memoryOf(compiled.manifest);
