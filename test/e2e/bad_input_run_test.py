@@ -23,8 +23,7 @@ def entry(begin, end, *shape):
 class BadModels(DriverTest):
     def setUp(self):
         super().setUp()
-        self.model = self.directory / "model"
-        self.model.mkdir()
+        self.model = self.make_folder("model")
         shutil.copy(RECORDED / "config.json", self.model)
         self.weights = self.model / "model.safetensors"
 
@@ -182,8 +181,7 @@ class BadRuns(DriverTest):
     def test_weights_that_are_not_finite(self):
         header, data = read_safetensors(RECORDED / "model.safetensors")
         begin = header["h.1.mlp.c_fc.weight"]["data_offsets"][0]
-        model = self.directory / "model"
-        model.mkdir()
+        model = self.make_folder("model")
         shutil.copy(RECORDED / "config.json", model)
         for value in ["inf", "nan"]:
             write_safetensors(model / "model.safetensors", header,

@@ -16,8 +16,7 @@ GPT2 = {"model_type": "gpt2", "n_embd": 4, "n_head": 2, "n_layer": 2, "n_positio
 class Certificate(DriverTest):
     def setUp(self):
         super().setUp()
-        model = self.directory / "model"
-        model.mkdir()
+        model = self.make_folder("model")
         (model / "config.json").write_text(json.dumps(GPT2))
         self.program = self.compile("program", model, "--mesh", "pp=2", global_batch=4, accumulation=2,
                                     sequence_length=6, steps=2)

@@ -105,8 +105,7 @@ class Checkpoints(DriverTest):
         program = self.compile("program", "gpt-small", "--mesh", "dp=2", steps=8, **SETTINGS)
         self.train(program, self.data, "probe", "--steps", 1)
         size = sum(path.stat().st_size for path in (self.directory / "probe").rglob("*"))
-        out = self.directory / "out"
-        out.mkdir()
+        out = self.make_folder("out")
         output = self.in_own_mounts("""
             mount -t tmpfs -o size=$SIZE none $OUT || exit
             $DTC run $PROGRAM --data $DATA --out $OUT --threads 1
@@ -173,8 +172,7 @@ class Checkpoints(DriverTest):
 
     # Large enough for several files: 41 MB of embeddings, and 13 MB of layers.
     def test_several_files_load_under_other_layouts(self):
-        model = self.directory / "model"
-        model.mkdir()
+        model = self.make_folder("model")
         (model / "config.json").write_text(
             '{"model_type": "gpt2", "n_embd": 256, "n_layer": 4, "n_head": 4, "n_positions": 16, "vocab_size": 40000}')
         data = write_tokens(self.directory / "large", 500, 40000)

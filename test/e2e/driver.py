@@ -97,6 +97,12 @@ class DriverTest(unittest.TestCase):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="dtc-e2e-"))
         self.addCleanup(shutil.rmtree, self.directory)
 
+    def make_folder(self, name):
+        """A new folder in the test's own."""
+        folder = self.directory / name
+        folder.mkdir()
+        return folder
+
     def dtc(self, *arguments, code=0, **options):
         """Runs dtc, holds its exit code against `code`, and returns what it wrote."""
         done = subprocess.run([DTC, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

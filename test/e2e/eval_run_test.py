@@ -119,8 +119,7 @@ class Eval(DriverTest):
         self.hold(RECORD["llama"]["documents"][4], answer["documents"][4])
 
     def test_a_weight_that_is_not_finite_is_named(self):
-        model = self.directory / "model"
-        model.mkdir()
+        model = self.make_folder("model")
         for file in ["config.json", "model.safetensors"]:
             shutil.copy(ORACLE / "llama" / file, model)
         with open(model / "model.safetensors", "r+b") as file:
@@ -131,8 +130,7 @@ class Eval(DriverTest):
 
     def test_interrupted_it_leaves_nothing(self):
         data = write_tokens(self.directory / "long.bin", 3_000_000, 61)
-        folder = self.directory / "temporary"
-        folder.mkdir()
+        folder = self.make_folder("temporary")
         job = subprocess.Popen([DTC, "eval", ORACLE / "llama", "--data", data, "--threads", "1", "--mesh", "pp=2"],
                                env={**os.environ, "TMPDIR": str(folder)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while not any("--evaluation" in self.words_of(child) for child in self.children(job)):
@@ -163,8 +161,7 @@ class Eval(DriverTest):
                       refused(model, "--data", write_token_file(self.directory / "far.bin", [1, 2, 900, 3]), *same))
         self.assertIn("positions", refused(model, "--data", plain, "--set", "sequence_length=25"))
         self.assertIn("no such model or program", refused(self.directory / "missing", "--data", plain))
-        bare = self.directory / "bare"
-        bare.mkdir()
+        bare = self.make_folder("bare")
         (bare / "config.json").write_text((model / "config.json").read_text())
         self.assertIn("has no weights", refused(bare, "--data", plain))
         program = self.compile("program", model, sequence_length=LENGTH)

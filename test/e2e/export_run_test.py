@@ -200,8 +200,7 @@ class ExportVerb(DriverTest):
         self.export(newest, "as-it-is", "--no-verify-checkpoint")
 
     def test_what_cannot_be_exported(self):
-        folder = self.directory / "source"
-        folder.mkdir()
+        folder = self.make_folder("source")
         (folder / "config.json").write_text("{}")
         wide = struct.pack("<3f", 1, 65520, 2)
         write_model(folder / "model.safetensors", {"a": ("F32", [1, 3], wide)})

@@ -63,8 +63,7 @@ class Goldens(DriverTest):
             "tie_word_embeddings": True})
 
     def folder(self, name, config):
-        folder = self.directory / name
-        folder.mkdir()
+        folder = self.make_folder(name)
         (folder / "config.json").write_text(json.dumps(config))
         return folder
 

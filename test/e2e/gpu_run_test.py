@@ -110,8 +110,7 @@ class GpuRuns(DriverTest):
     def check_attention(self):
         """Is said to be cuDNN's where that is there, and else why not."""
         libraries = os.environ["DTC_STAND_IN_LIBRARIES"]
-        without = self.directory / "without"
-        without.mkdir()
+        without = self.make_folder("without")
         for library in os.listdir(libraries):
             if not library.startswith("libcudnn"):
                 (without / library).symlink_to(os.path.join(libraries, library))
@@ -251,8 +250,7 @@ class GpuRuns(DriverTest):
 
     @unittest.skipIf(is_sanitized(), "gpu-check loads the stand-ins into Python")
     def test_gpu_check(self):
-        build = self.directory / "build"
-        build.mkdir()
+        build = self.make_folder("build")
         (build / "bin").symlink_to(os.environ["DTC_BIN"])
         subprocess.run([SOURCE / "scripts/gpu-check", "prepare", "--few", "--build", build, "--target", "cuda:sm_90",
                         "--compiler", os.environ["DTC_STAND_IN_COMPILE"]], check=True, stdout=subprocess.DEVNULL)

@@ -26,8 +26,7 @@ class Memory(DriverTest):
 
     def large_model(self):
         """One beside whose parameters what a program needs otherwise is little."""
-        model = self.directory / "model"
-        model.mkdir()
+        model = self.make_folder("model")
         (model / "config.json").write_text(json.dumps({
             "model_type": "gpt2", "n_embd": 256, "n_layer": 8, "n_head": 4, "n_positions": 16, "vocab_size": 40000}))
         return model
@@ -73,8 +72,7 @@ class Memory(DriverTest):
         return peaks
 
     def test_what_inspect_tells_is_what_ranks_take(self):
-        model = self.directory / "model"
-        model.mkdir()
+        model = self.make_folder("model")
         (model / "config.json").write_text(json.dumps({
             "model_type": "gpt2", "n_embd": 512, "n_layer": 8, "n_head": 4, "n_positions": 16, "vocab_size": 4000}))
         data = write_tokens(self.directory / "tokens.bin", 1000, 4000)

@@ -38,8 +38,7 @@ class OutputTest(DriverTest):
     def setUp(self):
         super().setUp()
         self.data = write_tokens(self.directory / "tokens", 4000, 61)
-        self.place = self.directory / "place"
-        self.place.mkdir()
+        self.place = self.make_folder("place")
 
     def unwritable(self, path):
         """Takes the rights to write from a file or folder; skips where nothing can take them from us."""
@@ -275,8 +274,7 @@ class Runs(OutputTest):
         self.dtc(*self.arguments("--out", self.out, steps=1))
         bytes_in = lambda folder: sum(path.stat().st_blocks * 512 for path in folder.rglob("*"))
         size = bytes_in(self.out) + bytes_in(self.out / "checkpoints") // 2
-        disk = self.directory / "disk"
-        disk.mkdir()
+        disk = self.make_folder("disk")
         mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size // 1024}k", "tmpfs", disk],
                                  stderr=subprocess.DEVNULL)
         if mounted.returncode:

@@ -101,8 +101,7 @@ class Pack(PackTest):
         ended = self.lines("ended.jsonl", [{"text": DOCUMENTS[0] + "<|endoftext|>"}])
         self.assertEqual(read_llmc(self.pack(ended)), expected[0])
         self.assertIn("--end-of-document: 'nothing' is no token of", self.refuse(lines, "--end-of-document", "nothing"))
-        lone = self.directory / "lone"
-        lone.mkdir()
+        lone = self.make_folder("lone")
         shutil.copy(ORACLE / "llamastyle/tokenizer.json", lone)
         self.assertEqual(read_llmc(self.pack(lines, tokenizer=lone)), flat(EXPECTED["llamastyle"]), "</s> is common")
         text = (lone / "tokenizer.json").read_text()
@@ -246,8 +245,7 @@ class SentencePiece(PackTest):
         lines = self.lines("documents.jsonl", [{"text": text} for text in DOCUMENTS])
         for name in "llama", "t5":
             self.assertEqual(read_llmc(self.pack(lines, tokenizer=name + ".model")), flat(SENTENCEPIECE[name]), name)
-        folder = self.directory / "model"
-        folder.mkdir()
+        folder = self.make_folder("model")
         shutil.copy(ORACLE / "t5.model", folder / "spiece.model")
         self.assertEqual(read_llmc(self.pack(lines, tokenizer=folder)), flat(SENTENCEPIECE["t5"]))
 
@@ -318,8 +316,7 @@ class Refused(PackTest):
 
     def with_python(self, commands):
         """An environment in which python3 is a shell script of these commands."""
-        folder = self.directory / "bin"
-        folder.mkdir()
+        folder = self.make_folder("bin")
         (folder / "python3").write_text(f"#!/bin/sh\n{commands}\n")
         (folder / "python3").chmod(0o755)
         return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}

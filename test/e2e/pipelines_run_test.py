@@ -24,8 +24,7 @@ class PipelineTest(DriverTest):
         super().setUp()
         self.data = write_tokens(self.directory / "tokens", 4000, 256)
         # The example's model with a head of its own.
-        self.untied = self.directory / "untied"
-        self.untied.mkdir()
+        self.untied = self.make_folder("untied")
         config = json.loads((SOURCE / "examples/gpt-small/config.json").read_text())
         (self.untied / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
 

@@ -55,8 +55,7 @@ class Resume(DriverTest):
         """After each step a resumed run writes what the uninterrupted one does, file by file and bit for bit."""
         settings = {**SETTINGS, "steps": 14, "checkpoint_every": 1, "sequence_length": 16, "compute": "f16",
                     "gradients": "f16", "loss_scale": 2.0**24, "loss_scale_window": 3, "dropout": 0.1}
-        model = self.directory / "model"
-        model.mkdir()
+        model = self.make_folder("model")
         (model / "config.json").write_text(json.dumps({"model_type": "gpt2", "n_embd": 16, "n_head": 2, "n_layer": 1,
                                                        "n_positions": 16, "vocab_size": 256}))
         program = self.compile("f16", model, "--mesh", "dp=2", "--strategy", "zero1", **settings)

@@ -97,8 +97,7 @@ def commands_of(manifest, kind):
 
 class VerifyTest(DriverTest):
     def model(self, config, name="model"):
-        model = self.directory / name
-        model.mkdir()
+        model = self.make_folder(name)
         (model / "config.json").write_text(json.dumps(config))
         return model
 
