@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+
 namespace dtc::test {
 
 struct Case {
@@ -50,7 +52,12 @@ public:
     return module;
   }
 
-  std::unique_ptr<Planner> makePlanner() { return Planner::create(*model.module, options); }
+  std::unique_ptr<Planner> makePlanner() {
+    std::unique_ptr<Planner> planner = Planner::create(*model.module, options);
+    if (!planner)
+      throw std::runtime_error("there is no planner of this model");
+    return planner;
+  }
 
   Case setup;
   mlir::MLIRContext context;

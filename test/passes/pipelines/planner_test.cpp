@@ -126,7 +126,6 @@ class PlannerTest : public testing::TestWithParam<Case> {};
 TEST_P(PlannerTest, PlansWhatTheCompilerMakes) {
   Compilation compilation(GetParam());
   std::unique_ptr<Planner> planner = compilation.makePlanner();
-  ASSERT_TRUE(planner);
   FailureOr<Plan> own = planner->plan({});
   ASSERT_TRUE(succeeded(own));
   FailureOr<CompiledProgram> program = planner->compile({}, /*generateCode=*/false);
@@ -177,7 +176,6 @@ int partsIn(const abi::Manifest &manifest) {
 TEST_P(PlannerTest, BucketsArePlannedAsTheyAreCompiled) {
   Compilation compilation(GetParam());
   std::unique_ptr<Planner> planner = compilation.makePlanner();
-  ASSERT_TRUE(planner);
   FailureOr<Plan> alone = planner->plan({});
   ASSERT_TRUE(succeeded(alone));
   int most = 0;
@@ -330,7 +328,6 @@ TEST(PlannerTest, AnotherOrderComputesTheSame) {
       continue;
     Compilation compilation(setup);
     std::unique_ptr<Planner> planner = compilation.makePlanner();
-    ASSERT_TRUE(planner);
     FailureOr<Plan> own = planner->plan({});
     ASSERT_TRUE(succeeded(own));
     CompiledModel model({.model = setup.model,
@@ -364,7 +361,6 @@ struct Errors {
 TEST(PlannerTest, AnOrderThatBreaksADependencyNamesTheTwo) {
   Compilation compilation(setups[0]);
   std::unique_ptr<Planner> planner = compilation.makePlanner();
-  ASSERT_TRUE(planner);
   Choices choices;
   choices.order = {{"micro_last", "update all_reduce h.*.mlp.c_fc.weight", false,
                     "update wait all_reduce h.*.mlp.c_fc.weight", 0, "c.toml:1"}};
@@ -381,7 +377,6 @@ TEST(PlannerTest, AnOrderThatBreaksADependencyNamesTheTwo) {
 TEST(PlannerTest, ChoicesOfWhatThereIsNot) {
   Compilation compilation(setups[2]);
   std::unique_ptr<Planner> planner = compilation.makePlanner();
-  ASSERT_TRUE(planner);
   auto problemOf = [&](const Choices &choices) {
     Errors errors(compilation.context);
     EXPECT_TRUE(failed(planner->plan(choices)));
@@ -442,7 +437,6 @@ int countGathers(const Plan &plan, const std::string &list, const std::string &p
 TEST(PlannerTest, GathersAreSharedOrMadeAgainAsChosen) {
   Compilation compilation(setups[2]);
   std::unique_ptr<Planner> planner = compilation.makePlanner();
-  ASSERT_TRUE(planner);
   Choices choices;
   FailureOr<Plan> own = planner->plan(choices);
   ASSERT_TRUE(succeeded(own));
@@ -460,7 +454,6 @@ TEST(PlannerTest, GathersAreSharedOrMadeAgainAsChosen) {
 TEST(PlannerTest, StagesHaveTheLayersThatWereChosen) {
   Compilation compilation(setups[4]);
   std::unique_ptr<Planner> planner = compilation.makePlanner();
-  ASSERT_TRUE(planner);
   Choices choices;
   FailureOr<CompiledProgram> even = planner->compile(choices, /*generateCode=*/false);
   choices.layers = {3, 1};

@@ -38,6 +38,19 @@ abi::Copy &offload(Manifest &manifest) {
   return copied;
 }
 
+/// Likewise, but nobody waits.
+abi::Copy &offloadUnawaited(Manifest &manifest) {
+  abi::Copy &copied = offload(manifest);
+  list(manifest, "turn").mutable_commands()->RemoveLast();
+  return copied;
+}
+
+/// The role whose list offloads.
+abi::Role &offloadingRole(Manifest &manifest) {
+  offload(manifest);
+  return *manifest.mutable_roles(0);
+}
+
 /// An address there.
 uint64_t inHost(Manifest &manifest) { return offload(manifest).output(); }
 
@@ -65,16 +78,11 @@ const Hostile Copies[] = {
        copied.set_output(copied.output() + 60);
      },
      "the target of a copy at byte 60 of 2 elements of f32 does not lie in [0, 64) of space 'space 1'"},
-    {"CopyNeverAwaited",
-     [](Manifest &m) {
-       offload(m);
-       list(m, "turn").mutable_commands()->RemoveLast();
-     },
+    {"CopyNeverAwaited", [](Manifest &m) { offloadUnawaited(m); },
      "its step runs list 'turn', which ends before anybody waits for token 50"},
     {"CopyStartedAgain",
      [](Manifest &m) {
-       abi::Copy copied = offload(m);
-       list(m, "turn").mutable_commands()->RemoveLast();
+       abi::Copy copied = offloadUnawaited(m);
        *list(m, "turn").add_commands()->mutable_copy() = copied;
      },
      "the token is in use by a command not yet waited for"},
@@ -82,32 +90,16 @@ const Hostile Copies[] = {
      "its token counts the places of another space elsewhere"},
     {"CopyWithATokenOfNoSpace", [](Manifest &m) { offload(m).set_token_space(2); },
      "its token counts the places of a space that does not exist"},
-    {"HostSpaceWithoutMemory",
-     [](Manifest &m) {
-       offload(m);
-       m.mutable_roles(0)->clear_host_bytes();
-     },
+    {"HostSpaceWithoutMemory", [](Manifest &m) { offloadingRole(m).clear_host_bytes(); },
      "role 'all' has 0 bytes of the host's memory (at most 2^46) and a space there"},
     {"HostMemoryWithoutASpace", [](Manifest &m) { m.mutable_roles(0)->set_host_bytes(64); },
      "has 64 bytes of the host's memory (at most 2^46) and no space there"},
-    {"HostMemoryBeyondAll",
-     [](Manifest &m) {
-       offload(m);
-       m.mutable_roles(0)->set_host_bytes(uint64_t(1) << 47);
-     },
+    {"HostMemoryBeyondAll", [](Manifest &m) { offloadingRole(m).set_host_bytes(uint64_t(1) << 47); },
      "has 140737488355328 bytes of the host's memory (at most 2^46)"},
-    {"HostSpaceBeyondItsMemory",
-     [](Manifest &m) {
-       offload(m);
-       m.mutable_roles(0)->set_host_bytes(191);
-     },
+    {"HostSpaceBeyondItsMemory", [](Manifest &m) { offloadingRole(m).set_host_bytes(191); },
      "space 'space 1' of 2 places of 64 bytes (of several: multiples of 64) from byte 64 does not lie in the host's "
      "memory, bytes 0 to 191"},
-    {"HostSpacesOverlap",
-     [](Manifest &m) {
-       offload(m);
-       addSpace(*m.mutable_roles(0), abi::Space::HOST, 128, 64);
-     },
+    {"HostSpacesOverlap", [](Manifest &m) { addSpace(offloadingRole(m), abi::Space::HOST, 128, 64); },
      "space 'space 2' shares memory with another"},
     {"LaunchInTheHost", [](Manifest &m) { launch(m).set_buffers(0, inHost(m)); },
      "a buffer lies in space 'space 1' of the host's memory, which only copies reach"},
