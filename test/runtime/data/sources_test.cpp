@@ -13,7 +13,6 @@
 #include <set>
 
 using namespace dtc;
-using dtc::test::refusalOf;
 using dtc::test::TemporaryDirectory;
 using testing::Each;
 using testing::ElementsAre;
@@ -38,7 +37,7 @@ TEST(Sources, AreFilesOrWeightsBeforeFiles) {
 
 TEST(Sources, ThatMakeNoMixtureAreRefused) {
   auto said = [](const std::vector<std::string> &words) {
-    return refusalOf([&] { parseSources(words); }, ExitCode::Usage);
+    return test::refusalOf([&] { parseSources(words); }, ExitCode::Usage);
   };
   EXPECT_THAT(said({"0.5", "0.5", "a"}), HasSubstr("no token file follows the weight 0.5 of source 1"));
   EXPECT_THAT(said({"0.5", "a", "2"}), HasSubstr("no token file follows the weight 2 of source 2"));
@@ -148,7 +147,7 @@ TEST_F(MixtureTest, EachSourceHoldsOutItsEndAndEvaluationMixesThem) {
 
 TEST_F(MixtureTest, ASourceWithoutASampleIsRefused) {
   auto said = [](const std::vector<Source> &mixed) {
-    return refusalOf([&] { Sampler(mixed, options()); }, ExitCode::BadInput);
+    return test::refusalOf([&] { Sampler(mixed, options()); }, ExitCode::BadInput);
   };
   EXPECT_THAT(said(sources({{1, 5}, {1, 0}})), HasSubstr("/1' is too short: its training part has 1 of 1 tokens"));
   EXPECT_THAT(said(sources({{1, 5}, {1e-6, 5}})),

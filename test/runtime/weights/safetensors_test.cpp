@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 using namespace dtc;
-using dtc::test::refusalOf;
 using dtc::test::TemporaryDirectory;
 using testing::AllOf;
 using testing::ElementsAre;
@@ -28,7 +27,8 @@ std::string fileOf(std::string_view header, std::string_view data) {
 /// What the reader says about a file of these bytes.
 std::string refusal(const std::string &bytes) {
   TemporaryDirectory directory;
-  std::string path = directory.write("bad.safetensors", bytes), said = refusalOf([&] { SafetensorsFile file(path); });
+  std::string path = directory.write("bad.safetensors", bytes),
+              said = test::refusalOf([&] { SafetensorsFile file(path); });
   EXPECT_THAT(said, HasSubstr("bad.safetensors"));
   return said;
 }
@@ -182,7 +182,7 @@ TEST(SafetensorsModel, RefusesAnIndexThatLies) {
   TemporaryDirectory directory;
   auto refusalWith = [&](const std::string &index) {
     directory.write("model.safetensors.index.json", index);
-    return refusalOf([&] { SafetensorsModel model(directory.path); });
+    return test::refusalOf([&] { SafetensorsModel model(directory.path); });
   };
   directory.write("one.safetensors", fileOf("{}", ""));
   EXPECT_THAT(refusalWith(R"({"weight_map":{"a":"one.safetensors"}})"), HasSubstr("does not have it"));
