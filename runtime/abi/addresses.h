@@ -1,9 +1,9 @@
-// Addresses of a command list: a space of the role that runs it, and bytes from the begin of a place of it. Roles of
-// one list may lay out their memory each in its own way.
+// Addresses in a command list: a space of the role that runs the list, and a byte offset into a place of that space.
+// Roles that share a list may lay out their memory differently.
 //
-// Resolved, an address is a number of bytes. Those of the arena count from its begin. Those of spaces in the host's
-// memory count from HostBegin on, which lies behind any arena: what is one range in a list is one range of numbers, the
-// two memories do not meet, and no role need be known to tell them apart.
+// A resolved address is a number of bytes. Addresses in the arena count from its start. Addresses in the host's memory
+// count from HostBegin, which is past the end of any arena. So one range in a list stays one range of numbers, the two
+// memories never overlap, and telling them apart takes no knowledge of the role.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -12,26 +12,26 @@
 
 namespace dtc::abi {
 
-/// Bits of an address that are bytes: more than any arena has.
+/// The bits of an address that hold the byte offset: enough for any arena.
 inline constexpr unsigned OffsetBits = 48;
 
 constexpr uint64_t addressOf(uint32_t space, uint64_t offset) { return uint64_t(space) << OffsetBits | offset; }
 constexpr uint32_t spaceOf(uint64_t address) { return static_cast<uint32_t>(address >> OffsetBits); }
 constexpr uint64_t offsetOf(uint64_t address) { return address & ((uint64_t(1) << OffsetBits) - 1); }
 
-/// Where the addresses of the host's memory begin once they are resolved. Neither it nor an arena is larger.
+/// Where resolved addresses of the host's memory begin. Neither the host's memory nor an arena is larger than this.
 inline constexpr uint64_t HostBegin = uint64_t(1) << (OffsetBits - 1);
 
-/// Of resolved addresses.
+/// Whether a resolved address is in the host's memory.
 constexpr bool isOfHost(uint64_t address) { return address >= HostBegin; }
 
-/// The place of a space that an entry of a timetable names.
+/// The place of a space that a timetable entry names.
 inline uint32_t placeOf(const TimetableEntry &entry, uint32_t space) {
   return space < uint32_t(entry.places_size()) ? entry.places(static_cast<int>(space)) : 0;
 }
 
-/// Bytes from the arena's begin; of an address in a space of the host's memory, HostBegin more than from that memory's.
-/// Of an address in no space of the role: more than either has.
+/// Bytes from the arena's start; for an address in the host's memory, HostBegin plus the bytes from that memory's
+/// start. For an address in no space of the role: a number past the end of both.
 inline uint64_t arenaOffset(const Role &role, uint64_t address, uint32_t place = 0) {
   if (spaceOf(address) >= uint32_t(role.spaces_size()))
     return uint64_t(1) << OffsetBits;

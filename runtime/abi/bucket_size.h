@@ -1,4 +1,4 @@
-// How many bytes of collectives go together in one start, as users write it: "25MB", "auto" or "none".
+// How many bytes of collectives share one start, as users write it: "25MB", "auto" or "none".
 #pragma once
 
 #include <charconv>
@@ -11,16 +11,16 @@ namespace dtc::abi {
 
 struct BucketSize {
   enum class Kind {
-    None, ///< each collective has a start of its own
-    Auto, ///< as costs say
-    Bytes ///< as many as fit into so many bytes
+    None, ///< each collective has its own start
+    Auto, ///< chosen by cost
+    Bytes ///< as many as fit into `bytes`
   };
   Kind kind = Kind::None;
-  uint64_t bytes = 0; ///< of Bytes; at least 1
+  uint64_t bytes = 0; ///< for Bytes; at least 1
   bool operator==(const BucketSize &) const = default;
 };
 
-/// What a size is called; bytes in the largest unit that divides them.
+/// The text of a size, with bytes in the largest unit that divides them.
 inline std::string textOf(const BucketSize &size) {
   if (size.kind != BucketSize::Kind::Bytes)
     return size.kind == BucketSize::Kind::Auto ? "auto" : "none";
@@ -34,7 +34,7 @@ inline std::string textOf(const BucketSize &size) {
   return std::to_string(size.bytes);
 }
 
-/// Nothing where the text is no size. KB, MB and GB are powers of 1000, KiB, MiB and GiB of 1024, as for
+/// Nullopt if the text is not a size. KB, MB and GB are powers of 1000, KiB, MiB and GiB of 1024, as for
 /// --memory-limit.
 inline std::optional<BucketSize> parseBucketSize(std::string_view text) {
   if (text == "auto" || text == "none")

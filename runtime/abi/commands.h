@@ -1,4 +1,4 @@
-// What the kinds of commands have in common that begin something.
+// What the commands that start something have in common.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -7,15 +7,15 @@
 
 namespace dtc::abi {
 
-/// Whether it begins something in which other ranks take part: a collective, a send or a receive.
+/// Whether it starts something in which other ranks take part: a collective, a send or a receive.
 inline bool communicates(const Command &command) {
   return command.has_start() || command.has_send() || command.has_recv();
 }
 
-/// Whether it is a copy beside launches. Others stand in their order.
+/// Whether it is a copy that overlaps launches. Other copies run in the order of the launches.
 inline bool startsCopy(const Command &command) { return command.has_copy() && command.copy().has_token(); }
 
-/// Whether it begins something that is under way until the wait with its token.
+/// Whether it starts something that runs until the wait with the same token.
 inline bool isStart(const Command &command) { return communicates(command) || startsCopy(command); }
 
 /// A send or a receive.
@@ -23,21 +23,21 @@ inline const Transfer &transferOf(const Command &command) {
   return command.has_send() ? command.send() : command.recv();
 }
 
-/// Of a wait, or of what isStart() says; 0 of others.
+/// The token of a wait, or of a command for which isStart() holds; 0 for other commands.
 inline uint32_t tokenOf(const Command &command) {
   return command.has_wait()    ? command.wait().token()
          : command.has_start() ? command.start().token()
          : command.has_copy()  ? command.copy().token()
                                : transferOf(command).token();
 }
-/// Likewise: each place of this space has a token of its own.
+/// Likewise, the token's space: each place of this space has its own token.
 inline uint32_t tokenSpaceOf(const Command &command) {
   return command.has_wait()    ? command.wait().token_space()
          : command.has_start() ? command.start().token_space()
          : command.has_copy()  ? command.copy().token_space()
                                : transferOf(command).token_space();
 }
-/// Of what communicates() says.
+/// The group of a command for which communicates() holds.
 inline uint32_t groupOf(const Command &command) {
   return command.has_start() ? command.start().group() : transferOf(command).group();
 }
@@ -45,10 +45,10 @@ inline const std::string &valueOf(const Command &command) {
   return command.has_start() ? command.start().value() : transferOf(command).value();
 }
 
-/// How many parts one start may have: what transports can tell each other at once.
+/// How many parts one start may have: as many as transports can announce to each other at once.
 inline constexpr int MaximumParts = 64;
 
-/// Whether a command begins another part of what the one before has started: one wait ends both.
+/// Whether a command is another part of the start before it: one wait ends both.
 inline bool isPart(const CommandList &list, int at) { return at > 0 && list.commands(at - 1).start().more(); }
 
 /// How many elements each of a collective's members has on one side. A collective of kind `perMember` has rows for each
@@ -67,9 +67,9 @@ inline int64_t outputElements(const Collective &collective, int64_t members) {
   return memberElements(collective, Collective::ALL_GATHER, members);
 }
 
-/// Whether a collective combines rows that each have the logarithm of their weight beside them.
+/// Whether a collective combines rows that each come with the logarithm of their weight.
 inline bool hasLogs(const Collective &collective) { return collective.reduction() == LOG_SUM_EXP; }
-/// How many of these each of its members gives and gets: one for each row.
+/// How many of these logarithms each member contributes and receives: one per row.
 inline int64_t inputLogs(const Collective &collective, int64_t members) {
   bool scatters = collective.kind() == Collective::REDUCE_SCATTER;
   return hasLogs(collective) ? collective.outer() * (scatters ? members : 1) : 0;

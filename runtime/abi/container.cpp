@@ -9,7 +9,7 @@
 #include <cstring>
 #include <elf.h>
 
-// The header alone: programs link to nothing.
+// Header-only, because programs do not link to a library.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -21,11 +21,11 @@ constexpr char Magic[8] = {'d', 't', 'c', 'p', 'r', 'o', 'g', '\n'};
 constexpr uint32_t FormatVersion = 2;
 constexpr uint64_t PartAlignment = 4096;
 
-/// The last bytes of a program file. Offsets are from the file's begin.
+/// The last bytes of a program file. Offsets are from the start of the file.
 struct Footer {
   uint64_t manifestOffset, manifestBytes;
   uint64_t kernelsOffset, kernelsBytes;
-  uint64_t checksum; // of the whole file, with zeros in this place
+  uint64_t checksum; // of the whole file, with this field zero
   uint32_t version, reserved;
   char magic[8];
 };
@@ -35,7 +35,7 @@ static_assert(sizeof(Footer) == 56);
 
 namespace {
 
-/// XXH3 of a whole program: runtime, payload and footer. Against accidents, not against forgers.
+/// XXH3 of a whole program: runtime, payload and footer. It protects against accidents, not against forgery.
 class Checksum {
 public:
   Checksum() { XXH3_64bits_reset(&state); }
@@ -52,8 +52,8 @@ private:
 
 } // namespace
 
-/// The size of an ELF file as its linker wrote it, without what was appended; 0 when it is not one. Our linkers put the
-/// section headers last.
+/// The size of an ELF file as its linker wrote it, without appended data; 0 if it is not an ELF file. Our linkers put
+/// the section headers last.
 static uint64_t elfBytes(std::string_view file) {
   Elf64_Ehdr header;
   if (file.size() < sizeof(header))
@@ -116,7 +116,7 @@ ProgramFile::ProgramFile(const std::string &path) : file(path) {
 
 namespace {
 
-/// A file whose bytes are summed as they are written.
+/// A file that adds its bytes to a checksum as they are written.
 class SummedFile {
 public:
   explicit SummedFile(const std::string &path) : file(path) {}

@@ -1,5 +1,5 @@
 // A compiled program is one file: the prebuilt runtime (an ELF executable), followed by the payload that makes it a
-// particular program, followed by a footer that says where the payload lies.
+// particular program, followed by a footer that says where the payload is.
 //
 //   [ runtime ELF ][ padding to 4096 ][ manifest (protobuf) ][ padding to 4096 ][ kernels (ELF shared object) ][ footer
 //   ]
@@ -17,7 +17,7 @@
 namespace dtc {
 
 /// Writes a program file: `runtimePath`'s bytes (without a payload it may already carry), then the manifest and the
-/// kernels. The file appears at `outputPath` whole and executable, or not at all; an existing one is replaced.
+/// kernels. The file appears at `outputPath` complete and executable, or not at all; an existing file is replaced.
 /// Throws Error (BadInput) when the runtime is not an ELF file, Error (Runtime) when a file cannot be read or written.
 void writeProgram(const std::string &runtimePath, std::string_view manifest, std::string_view kernels,
                   const std::string &outputPath);
@@ -28,7 +28,7 @@ public:
   /// Throws Error (BadInput) when the file is missing, carries no payload, is truncated, is damaged or has another
   /// format version.
   explicit ProgramFile(const std::string &path);
-  /// The program that this process runs.
+  /// The program that this process is running.
   static ProgramFile self() { return ProgramFile("/proc/self/exe"); }
 
   std::string_view manifest() const { return manifestBytes; } ///< a serialized dtc.abi.Manifest

@@ -1,6 +1,6 @@
 // The table of element types: the one place that knows how wide an element is, what files call it, and how it is
-// rounded. The compiler (dialect/IR/ElementTypes.h), the runtime and the tools all ask here;
-// test/docs/element_width_test sees to it that nobody else writes a width down.
+// rounded. The compiler (dialect/IR/ElementTypes.h), the runtime and the tools all use it; test/docs/element_width_test
+// checks that no other code hard-codes a width.
 //
 //   name   bytes  safetensors  config.json  exponent, fraction bits  accumulates in
 //   f32    4      F32          float32      8, 23                    f32 (kernels sum long chains in f64)
@@ -10,8 +10,8 @@
 //   i8     1      I8           int8                                  i32
 //   mask   4      I32          int32                                 i32
 //
-// A mask is i1 in the compiler and an i32 of 0 or 1 in memory: kernels load and store it with the masks and vectors of
-// the four-byte types beside it.
+// A mask is i1 in the compiler and an i32 of 0 or 1 in memory: kernels load and store it with the same masks and
+// vectors as the other four-byte types.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -31,7 +31,7 @@ namespace dtc::abi {
 
 struct ElementType {
   DataType type;
-  std::string_view name;          ///< for people, and in the compiler's text where that has the type
+  std::string_view name;          ///< for people, and in the compiler's IR if that has the type
   uint32_t bytes;                 ///< in memory and in files
   std::string_view safetensors;   ///< "dtype" in a safetensors header
   std::string_view config;        ///< "dtype" in a model's config.json, as NumPy and PyTorch say
@@ -52,7 +52,7 @@ inline constexpr std::array<ElementType, 6> ElementTypes = {{
     {MASK, "mask", 4, "I32", "int32", 0, 0, I32},
 }};
 
-/// The row of a type, or null for a number that is none: manifests come from anywhere.
+/// The row of a type, or null if the number is not a type: a manifest is untrusted input.
 constexpr const ElementType *findElementType(int type) {
   for (const ElementType &row : ElementTypes)
     if (row.type == type)
@@ -60,10 +60,10 @@ constexpr const ElementType *findElementType(int type) {
   return nullptr;
 }
 
-/// The row of a type that is known to be one.
+/// The row of a type that is known to be valid.
 constexpr const ElementType &elementType(DataType type) { return *findElementType(type); }
 
-/// The type of a safetensors "dtype", or null: the format has types that no program holds.
+/// The type of a safetensors "dtype", or null: the format has types that dtc does not support.
 constexpr const ElementType *findSafetensorsType(std::string_view name) {
   for (const ElementType &row : ElementTypes)
     if (row.safetensors == name)
@@ -73,15 +73,15 @@ constexpr const ElementType *findSafetensorsType(std::string_view name) {
 
 constexpr uint64_t bytesOf(DataType type, uint64_t elements) { return elements * elementType(type).bytes; }
 
-/// "f32", or "element type 17" for a number that is none.
+/// "f32", or "element type 17" if the number is not a type.
 inline std::string nameOf(DataType type) {
   const ElementType *row = findElementType(type);
   return row ? std::string(row->name) : "element type " + std::to_string(static_cast<int>(type));
 }
 
-/// The nearest value that `type` can hold, ties to even, as IEEE 754 has it: subnormals are kept, what rounds beyond
-/// the largest value becomes infinite, NaN stays NaN. Exact, because a double holds more than twice the bits. Integers
-/// are given back as they are.
+/// The nearest value that `type` can hold, ties to even, as in IEEE 754: subnormals are kept, what rounds beyond the
+/// largest value becomes infinite, NaN stays NaN. Exact, because a double has more than twice the bits. Integers are
+/// returned unchanged.
 inline double roundTo(const ElementType &type, double x) {
   if (!type.isFloating() || x == 0 || !std::isfinite(x))
     return x;
@@ -104,7 +104,7 @@ inline uint32_t readBits(const ElementType &type, const std::byte *from) {
   return bits;
 }
 
-/// Whether these bits are no infinity and no NaN; of integers all are.
+/// Whether these bits are neither an infinity nor a NaN; always true for integers.
 constexpr bool isFiniteBits(const ElementType &type, uint32_t bits) {
   uint32_t most = (1u << type.exponentBits) - 1;
   return !type.isFloating() || (bits >> type.fractionBits & most) != most;
@@ -117,7 +117,7 @@ inline double readElement(const ElementType &type, const std::byte *from) {
   if (!type.isFloating()) // sign-extended
     return static_cast<int32_t>(bits << (32 - width)) >> (32 - width);
   constexpr const ElementType &f32 = elementType(F32);
-  if (type.exponentBits == f32.exponentBits) // the upper bits of an f32
+  if (type.exponentBits == f32.exponentBits) // these are the upper bits of an f32
     return std::bit_cast<float>(bits << (f32.fractionBits - type.fractionBits));
   uint32_t fraction = bits & ((1u << type.fractionBits) - 1);
   uint32_t exponent = bits >> type.fractionBits & ((1u << type.exponentBits) - 1);

@@ -1,4 +1,4 @@
-// What a product does with each of its elements before it stores them.
+// What a matrix product does to each element before storing it.
 #pragma once
 
 #include <cstdint>
@@ -7,22 +7,22 @@
 
 namespace dtc::abi {
 
-/// With c a product's element, kept in f32 until it is stored.
+/// c is an element of the product, kept in f32 until it is stored.
 enum class Epilogue : int64_t {
-  Accumulate = 1,   ///< c + what the accumulator holds
+  Accumulate = 1,   ///< c + the accumulator's element
   Bias = 2,         ///< c + bias[column]
-  GeluBias = 3,     ///< gelu(c + bias[column]), the form with tanh
+  GeluBias = 3,     ///< gelu(c + bias[column]), the tanh form
   GeluAuxBias = 4,  ///< the same; c + bias[column] is stored too
   GeluGradient = 5, ///< c gelu'(x), x from another matrix
 };
 
-/// Names as in the symbols of kernels: "dtc_cuda_product$gelu_bias".
+/// Names as in kernel symbols: "dtc_cuda_product$gelu_bias".
 struct EpilogueForm {
   Epilogue epilogue;
   std::string_view name;
   bool accumulates, hasBias, hasGelu, readsOperand, storesSum;
 
-  /// Buffers: A, B, then the accumulator or x or the bias; then the result and the second one.
+  /// Buffers: A, B, then the accumulator or x or the bias; then the result and the second result.
   size_t inputs() const { return 2 + accumulates + hasBias + readsOperand; }
   size_t outputs() const { return 1 + storesSum; }
 };

@@ -1,5 +1,5 @@
-// The scratch of attention's gradient by cuDNN, which stores the gradients of scores, and how a call is cut where that
-// is too much: the compiler plans with what the runtime cuts by.
+// The scratch memory that cuDNN's attention gradient needs (it stores the gradients of the scores), and how a call is
+// split where that is too much. The compiler plans with the same rule by which the runtime splits.
 #pragma once
 
 #include "runtime/abi/element_type.h"
@@ -9,18 +9,18 @@
 
 namespace dtc::abi {
 
-/// The sizes of a call, as AttentionScalars (runtime/abi/library/attention.h) has them.
+/// The sizes of a call, as in AttentionScalars (runtime/abi/library/attention.h).
 struct FusedGradient {
   DataType element;
   int64_t batches, groups, repeats, queries, keys, width;
 
-  /// As cuDNN 9.19 asks for it on sm_90, which needs most (test/gpu/cudnn_engines_test.cpp): scores' gradients by
-  /// blocks of 128, gradients of keys and values for each head of queries, and some for alignment; and rowsum(dO o)
-  /// beside it.
+  /// What cuDNN 9.19 asks for on sm_90, which needs the most (test/gpu/cudnn_engines_test.cpp): gradients of scores in
+  /// blocks of 128, gradients of keys and values for each query head, and some for alignment; plus rowsum(dO o).
   int64_t scratchBytes() const { return batches * groups * bytesOfGroup() + Rest; }
 
-  /// Heads of keys, with the heads of queries that share them, as many as need no more scratch: of several batches only
-  /// if these are whole. Cuts are even, so that most pieces are alike. Nothing where one such head needs more.
+  /// As many key heads, with the query heads that share them, as fit into `mostBytes` of scratch. A piece spans several
+  /// batches only if it takes each of them whole. Pieces are of even size, so that most are alike. Nullopt if a single
+  /// key head needs more.
   std::optional<FusedGradient> pieceWithin(int64_t mostBytes) const {
     int64_t most = (mostBytes - Rest) / bytesOfGroup();
     if (mostBytes < Rest || most < 1)

@@ -1,4 +1,4 @@
-// The table of groups of a manifest: what writes one and what bounds it.
+// The table of groups of a manifest: how it is written and its limits.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -8,12 +8,13 @@
 
 namespace dtc::abi {
 
-/// How many channels the transports have: groups beyond share them.
+/// How many channels the transports have; any further groups share them.
 inline constexpr uint32_t MaximumChannels = 8;
 
 using AxisRefs = google::protobuf::RepeatedPtrField<AxisRef>;
 
-/// Another group over `axes`, of all their ranks or of some, on a channel of its own as long as there are any.
+/// Adds a group over `axes`, of all their ranks or of `members`, on its own channel while channels last. Returns its
+/// index.
 inline uint32_t addGroup(Manifest &manifest, const AxisRefs &axes, std::span<const int32_t> members = {}) {
   auto index = static_cast<uint32_t>(manifest.groups_size());
   Group &group = *manifest.add_groups();

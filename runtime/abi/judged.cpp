@@ -9,7 +9,7 @@ namespace dtc::abi {
 
 namespace {
 
-/// Numbers and texts in a row, as one number.
+/// Hashes a sequence of numbers and texts.
 class Hash {
 public:
   void add(std::initializer_list<uint64_t> numbers) {
@@ -66,7 +66,7 @@ static void addRole(Hash &hash, const Role &role) {
   }
 }
 
-/// What its partners must agree on, and what else decides when it takes place.
+/// Adds what the command's partners must agree on, and whatever else decides when it runs.
 static void addCommand(Hash &hash, const Command &command) {
   hash.add({uint64_t(command.kind_case()), tokenOf(command), tokenSpaceOf(command)});
   if (command.has_start()) {

@@ -1,5 +1,5 @@
-// What the certificate against deadlock is about: which ranks there are, in which groups they meet, what they start and
-// wait for, and when. Not what they compute, and not where in memory it lies.
+// What the certificate against deadlock covers: the ranks, the groups in which they communicate, what they start and
+// wait for, and when. Not what they compute, nor where it is in memory.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -8,7 +8,7 @@
 
 namespace dtc::abi {
 
-/// A hash of it. It tells a changed program from the one that was judged, not an attacker from its author.
+/// A hash of what the certificate covers. It detects a changed program, not a malicious author.
 uint64_t hashOfJudged(const Manifest &manifest);
 
 } // namespace dtc::abi

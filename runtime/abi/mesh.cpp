@@ -78,7 +78,7 @@ Group Mesh::group(int rank, const AxisRefs &refs) const {
   Group group;
   group.ranks = {rank};
   for (const Digit &digit : digits(refs)) {
-    // Every member so far, with this digit set to each of its values.
+    // Every member found so far, with this digit set to each of its values.
     std::vector<int> wider;
     for (int member : group.ranks) {
       int64_t zeroed = member - member / digit.stride % digit.size * digit.stride;

@@ -12,11 +12,11 @@
 
 namespace dtc {
 
-/// The ranks of one collective, in the order in which their parts are numbered and their terms are added.
+/// The ranks of one collective, in the order that numbers their parts and adds their terms.
 struct Group {
   std::vector<int> ranks;
   int self = 0;         ///< index in `ranks` of the rank this group was made for
-  uint32_t channel = 0; ///< on which they meet, below MaximumChannels
+  uint32_t channel = 0; ///< on which they communicate, below MaximumChannels
 
   int size() const { return static_cast<int>(ranks.size()); }
 };
@@ -25,7 +25,7 @@ class Mesh {
 public:
   using AxisRefs = google::protobuf::RepeatedPtrField<abi::AxisRef>;
 
-  /// Throws Error (BadInput) for an axis of no size, two axes of one name, or more than 2^20 ranks.
+  /// Throws Error (BadInput) for an axis without a size, two axes of the same name, or more than 2^20 ranks.
   explicit Mesh(const abi::Mesh &mesh);
 
   int ranks() const { return totalRanks; }
@@ -33,16 +33,16 @@ public:
   /// Index of `rank` within `axes`: their digits row-major, the first most significant. Zero for no axes.
   int64_t indexOf(int rank, const AxisRefs &axes) const;
 
-  /// Of each rank, the lowest of those that differ from it only in `axes`.
+  /// For each rank, the lowest rank that differs from it only in `axes`.
   std::vector<int> lowestOfEach(const AxisRefs &axes) const;
 
   /// The ranks that differ from `rank` only in `axes`, numbered row-major over them.
   Group group(int rank, const AxisRefs &axes) const;
-  /// The group of a manifest as `rank` sees it; without ranks where it is no member.
+  /// The group of a manifest as `rank` sees it; without ranks if `rank` is not a member.
   Group group(int rank, const abi::Group &group) const;
   /// Whether `rank` takes part in a group.
   bool isMember(int rank, const abi::Group &group) const;
-  /// The member of a group of this rank which is `shift` places after it, cyclically.
+  /// The member `shift` places after this rank in one of its groups, cyclically.
   int neighbour(int rank, const abi::Group &group, int64_t shift) const;
 
 private:
@@ -56,7 +56,8 @@ private:
   int totalRanks = 1;
 };
 
-/// The groups of a manifest as `rank` sees them, in the manifest's order; without ranks where it is no member.
+/// The groups of a manifest as `rank` sees them, in the manifest's order; a group is without ranks if `rank` is not a
+/// member.
 std::vector<Group> groupsOf(const abi::Manifest &manifest, int rank);
 
 } // namespace dtc

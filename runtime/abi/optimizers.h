@@ -1,8 +1,8 @@
-// The optimizers and what each lets a user set: one table, which the runtime and the compiler ask. A new optimizer is a
-// row here, and its formula in passes/differentiate/BuildUpdate.cpp.
+// The optimizers and their settings: one table for the runtime and the compiler. A new optimizer takes a row here and
+// its formula in passes/differentiate/BuildUpdate.cpp.
 //
-// A program's Training.optimizer_settings holds every setting of its own optimizer. One of another may be there, because a
-// user has changed it; it counts for nothing but is shown.
+// A program's Training.optimizer_settings holds every setting of its own optimizer. It may also hold another
+// optimizer's setting that a user has changed; that has no effect but is shown.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -19,15 +19,15 @@ namespace dtc::abi {
 
 struct OptimizerSetting {
   std::string_view key; ///< in train.toml's section [optimizer], after --set, and in checkpoints
-  double initial;       ///< where nobody sets it
-  Interval interval;    ///< the same for all optimizers that have the key
+  double initial;       ///< the default
+  Interval interval;    ///< of valid values; the same for all optimizers with this key
 };
 
 struct Optimizer {
   std::string_view name;
   std::span<const OptimizerSetting> settings;
 
-  /// Null where it has no such setting.
+  /// Null if it has no such setting.
   const OptimizerSetting *find(std::string_view key) const {
     auto found = std::ranges::find(settings, key, &OptimizerSetting::key);
     return found == settings.end() ? nullptr : &*found;
@@ -44,7 +44,7 @@ inline constexpr OptimizerSetting sgd[] = {{"weight_decay", 0.1, notNegative}, {
 
 inline constexpr Optimizer rows[] = {{"adamw", adamw}, {"sgd", sgd}};
 
-/// A setting is held against its interval before it is known whose it is.
+/// A setting is checked against its interval before it is known to which optimizer it belongs.
 consteval bool haveKeysOneInterval() {
   for (const Optimizer &a : rows)
     for (const Optimizer &b : rows)
@@ -59,13 +59,13 @@ static_assert(haveKeysOneInterval());
 
 inline constexpr std::span<const Optimizer> optimizers() { return optimizer_table::rows; }
 
-/// Null where there is none of that name.
+/// Null if there is none of that name.
 inline const Optimizer *findOptimizer(std::string_view name) {
   auto found = std::ranges::find(optimizers(), name, &Optimizer::name);
   return found == optimizers().end() ? nullptr : &*found;
 }
 
-/// Those of all optimizers, each key once, as the first optimizer that has it says.
+/// The settings of all optimizers, each key once, from the first optimizer that has it.
 inline std::vector<const OptimizerSetting *> optimizerSettings() {
   std::vector<const OptimizerSetting *> all;
   for (const Optimizer &optimizer : optimizers())
@@ -75,7 +75,7 @@ inline std::vector<const OptimizerSetting *> optimizerSettings() {
   return all;
 }
 
-/// Null where no optimizer has it.
+/// Null if no optimizer has it.
 inline const OptimizerSetting *findOptimizerSetting(std::string_view key) {
   for (const Optimizer &optimizer : optimizers())
     if (const OptimizerSetting *setting = optimizer.find(key))
@@ -83,7 +83,7 @@ inline const OptimizerSetting *findOptimizerSetting(std::string_view key) {
   return nullptr;
 }
 
-/// What `training` says of a setting that some optimizer has, or its default.
+/// The value in `training` of a setting that some optimizer has, or its default.
 inline double settingOf(const Training &training, std::string_view key) {
   for (const Setting &setting : training.optimizer_settings())
     if (setting.key() == key)
@@ -101,8 +101,8 @@ inline void setSetting(Training &training, std::string_view key, double value) {
   setting.set_value(value);
 }
 
-/// Gives the chosen optimizer's settings that have no value their defaults, and all the order of the table. Of the others'
-/// settings those stay that differ from their defaults: whoever prints the settings shows both alike.
+/// Sets the chosen optimizer's missing settings to their defaults and puts them all in the table's order. Settings of
+/// other optimizers stay if they differ from their defaults, so that they are printed as well.
 inline void completeSettings(Training &training) {
   Training before = training;
   training.clear_optimizer_settings();

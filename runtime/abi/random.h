@@ -11,8 +11,8 @@
 
 namespace dtc::random {
 
-/// Of a number, or of each in a vector. Never a copy of its own: kernels are compiled for several processors, and the
-/// linker would keep one for all (runtime/kernels/cpu/simd.h).
+/// Mixes a number, or each number of a vector. Always inlined: kernels are compiled for several processors, and the
+/// linker would keep one copy for all (runtime/kernels/cpu/simd.h).
 template <typename Bits> [[gnu::always_inline]] inline Bits mix(Bits x) {
   x ^= x >> 16;
   x *= 0x7feb352du;
@@ -22,7 +22,7 @@ template <typename Bits> [[gnu::always_inline]] inline Bits mix(Bits x) {
   return x;
 }
 
-/// One stream per use of randomness. `site` numbers the place in the model.
+/// One stream per use of randomness. `site` is the number of that use in the model.
 inline uint32_t stream(uint32_t seed, uint32_t step, uint32_t site) {
   return mix(mix(mix(seed) + 0x9e3779b9u + step) + 0x85ebca6bu + site);
 }

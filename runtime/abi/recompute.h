@@ -1,4 +1,4 @@
-// What of a layer's forward pass is kept for its backward pass, by name: what settings and choices may say.
+// What a layer keeps from its forward pass for its backward pass, by the names used in settings and choices.
 #pragma once
 
 #include <charconv>
@@ -13,22 +13,22 @@ namespace dtc::abi {
 
 struct Recompute {
   enum class Kind {
-    None,      ///< nothing is computed again
-    Cheap,     ///< what is cheap to make of what is kept anyway
-    Regather,  ///< all but what products, attention and sums over ranks give: what was gathered, too
-    Selective, ///< all but what a layer makes of its weights or gets from other ranks
-    Full,      ///< all but the layer's input
-    Offload,   ///< as Cheap; what is kept waits in the host's memory
-    Named,     ///< all but the layer's input and what `kept` names
+    None,      ///< recomputes nothing
+    Cheap,     ///< recomputes what is cheap to get from what is kept anyway
+    Regather,  ///< recomputes all but the results of products, attention and sums over ranks; gathers run again, too
+    Selective, ///< recomputes all but what a layer computes with its weights or gets from other ranks
+    Full,      ///< recomputes all but the layer's input
+    Offload,   ///< as Cheap; what is kept is stored in the host's memory
+    Named,     ///< recomputes all but the layer's input and what `kept` names
   };
   Kind kind = Kind::Cheap;
-  int64_t group = 1;                  ///< Full: so many layers together, of which the first one's input is kept
+  int64_t group = 1;                  ///< Full: layers per group; only the input of a group's first layer is kept
   std::vector<std::string> kept = {}; ///< Named: values of the layer, as passes/keep/recompute/ValueNames.h calls them
 
   bool operator==(const Recompute &) const = default;
 };
 
-/// As a setting: what fits into the memory limit is chosen.
+/// As a setting: dtc chooses what fits into the memory limit.
 inline constexpr std::string_view recomputeAuto = "auto";
 inline constexpr std::string_view recomputeNames =
     "none, cheap, regather, selective, full, every:K, offload or keep VALUE + VALUE";
@@ -56,7 +56,7 @@ inline std::optional<Recompute> parseKept(std::string_view text) {
   }
 }
 
-/// One of recomputeNames, "every:K" for groups of K layers; nothing for any other text.
+/// One of recomputeNames, or "every:K" for groups of K layers; nullopt for any other text.
 inline std::optional<Recompute> parseRecompute(std::string_view text) {
   for (const auto &[word, kind] : recomputeWords)
     if (text == word)

@@ -9,7 +9,7 @@
 
 namespace dtc::abi {
 
-/// Calls visit(token message) for what starts something or waits for it.
+/// Calls visit(token message) for a command that starts something or waits for it.
 template <typename Visit> static void visitToken(Command &command, Visit visit) {
   if (command.has_wait())
     visit(*command.mutable_wait());
@@ -23,7 +23,7 @@ template <typename Visit> static void visitToken(Command &command, Visit visit) 
     visit(*command.mutable_copy());
 }
 
-/// Calls visit(address) for each that a command has, and returns what is to stand there.
+/// Calls visit(address) for each address of a command and replaces the address with the result.
 template <typename Visit> static void visitAddresses(Command &command, Visit visit) {
   if (command.has_launch()) {
     Launch &launch = *command.mutable_launch();

@@ -1,12 +1,10 @@
-// A role's command lists with everything that they say relative to role, stage and place made absolute. What runs,
+// A role's command lists, with everything that is relative to role, stage and place made absolute. Code that runs,
 // interprets or shows lists reads this form.
 //
 //   in the program                        resolved
-//   address: space and bytes              bytes from the arena's begin, or the host's memory's (addresses.h)
-//   token, and a space                    token of the place that works
-//   layer of the stage                    index into Manifest.layers
-//   random site of the stage              number
-//   value ".attn.c_attn" in layer "h.3"   "h.3.attn.c_attn"
+//   address: space and bytes bytes from the start of the arena or of the host's memory (addresses.h) token, and a space
+//   token of the place in use layer of the stage index into Manifest.layers random site of the stage number value
+//   ".attn.c_attn" in layer "h.3" "h.3.attn.c_attn"
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -20,18 +18,18 @@ namespace dtc::abi {
 
 class Resolver {
 public:
-  /// Both outlive the resolver. Nothing of them need be valid: what does not exist is resolved to what no check
-  /// accepts.
+  /// Both outlive the resolver. Neither need be valid: whatever does not exist is resolved to something that every
+  /// check rejects.
   Resolver(const Manifest &manifest, const Role &role);
 
-  /// The list of an entry as it runs there; an empty one where there is none of that name.
+  /// The list of an entry as it runs there; empty if there is none of that name.
   CommandList resolve(const TimetableEntry &entry) const;
 
-  /// One of its commands, likewise, and the token of one.
+  /// Likewise for one command, and for the token of one.
   Command resolve(const Command &command, const TimetableEntry &entry) const;
   uint32_t tokenOf(const Command &command, const TimetableEntry &entry) const;
 
-  /// Each list that the role's timetables run, in the manifest's order, as the first entry that names it runs it.
+  /// Each list that the role's timetables run, in the manifest's order, resolved for the first entry that names it.
   std::vector<CommandList> all() const;
 
 private:
@@ -40,10 +38,10 @@ private:
   const Manifest &manifest;
   const Role &role;
   std::map<std::string_view, const CommandList *> lists;
-  uint32_t tokens = 0; ///< all of one place are smaller
+  uint32_t tokens = 0; ///< all tokens of one place are smaller
 };
 
-/// Of a resolved command: in the model, "h.3.attn.c_attn". Empty where the program does not say.
+/// The location of a resolved command in the model: "h.3.attn.c_attn". Empty if the program does not say.
 std::string locationOf(const Manifest &manifest, const Command &command);
 
 } // namespace dtc::abi

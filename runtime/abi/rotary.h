@@ -1,4 +1,4 @@
-// The frequencies of rotary position embeddings, once for the compiler, kernels and verify.
+// The frequencies of rotary position embeddings, in one place for the compiler, the kernels and verify.
 //
 // Pair i of n turns by position * f(i), with f(i) = theta^(-i/n) in the paper (Su et al., arXiv:2104.09864). Methods
 // that stretch a model's context divide some frequencies by a factor and keep others: with a share kept(i) in [0, 1],
@@ -18,7 +18,7 @@ struct RotaryScaling {
   double amplitude = 1;
 };
 
-/// Never a copy of its own: kernels are compiled for several processors, and the linker would keep one for all.
+/// Always inlined: kernels are compiled for several processors, and the linker would keep one copy for all.
 [[gnu::always_inline]] inline double rotaryFrequency(double theta, int64_t pairs, const RotaryScaling &scaling,
                                                      int64_t pair) {
   double frequency = pow(theta, -static_cast<double>(pair) / static_cast<double>(pairs));

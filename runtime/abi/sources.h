@@ -1,4 +1,4 @@
-// Where the numbers of inputs come from.
+// Where the host gets the numbers of inputs.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -7,14 +7,15 @@
 
 namespace dtc::abi {
 
-/// Cut from the samples of a micro-batch, [rows, sequence]: which part of it a rank has follows from the sharding.
+/// Whether it is sliced from the samples of a micro-batch, [rows, sequence]. The sharding decides which part a rank
+/// has.
 inline bool isOfSamples(const Source &source) {
   return source.kind() == Source::TOKENS || source.kind() == Source::NEXT_TOKENS ||
          source.kind() == Source::DOCUMENT_STARTS;
 }
 inline bool isOfSamples(const Tensor &tensor) { return tensor.kind() == Tensor::INPUT && isOfSamples(tensor.source()); }
 
-/// "TOKENS"; the number of a kind that there is not.
+/// "TOKENS"; for an unknown kind its number.
 inline std::string describe(Source::Kind kind) {
   return Source::Kind_IsValid(kind) ? Source::Kind_Name(kind) : std::to_string(static_cast<int>(kind));
 }

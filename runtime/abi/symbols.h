@@ -10,7 +10,7 @@
 
 namespace dtc::abi {
 
-/// Throws Error (BadInput) where the program does not tell it.
+/// Throws Error (BadInput) if the program does not have it.
 inline int64_t sizeOf(const Manifest &manifest, std::string_view name) {
   for (const Symbol &symbol : manifest.symbols())
     if (symbol.name() == name)

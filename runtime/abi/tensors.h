@@ -1,4 +1,4 @@
-// The named tensors of a role, and what of them commands write.
+// The named tensors of a role, and which of them commands write.
 #pragma once
 
 #include "runtime/abi/element_type.h"
@@ -17,35 +17,35 @@ inline uint64_t bytesOf(const Tensor &tensor) {
   return bytesOf(tensor.type(), static_cast<uint64_t>(elementsOf(tensor)));
 }
 
-/// What training changes and checkpoints keep.
+/// Whether training changes it and checkpoints keep it.
 inline bool isState(const Tensor &tensor) {
   return tensor.kind() == Tensor::PARAMETER || tensor.kind() == Tensor::SLOT;
 }
 
-/// A parameter in another type, for those that compute.
+/// Whether it is a parameter in another type, for computing.
 inline bool isCopy(const Tensor &tensor) { return tensor.kind() == Tensor::COPY; }
 
-/// What lives from step to step.
+/// Whether it lives from step to step.
 inline bool isKept(const Tensor &tensor) { return isState(tensor) || isCopy(tensor); }
 
-/// Belongs to a parameter and has its shape.
+/// Whether it belongs to a parameter and has the parameter's shape.
 inline bool isOfParameter(const Tensor &tensor) {
   return isKept(tensor) || tensor.kind() == Tensor::GRADIENT || tensor.kind() == Tensor::REDUCED_GRADIENT;
 }
 
-/// Where tensors lie, in the order of their addresses. They do not overlap.
+/// Where tensors are in memory, in the order of their addresses. They do not overlap.
 class TensorPlaces {
 public:
   void add(const Tensor &tensor) { places.push_back({tensor.address(), tensor.address() + bytesOf(tensor), &tensor}); }
   void sort() { std::ranges::sort(places, {}, &Place::begin); }
 
-  /// Calls visit(tensor) for each that a list writes some of, perhaps several times.
+  /// Calls visit(tensor) for each tensor that a list writes, even in part; perhaps several times.
   template <typename Visit>
   void forEachWrittenBy(const CommandList &list, const Manifest &manifest, Visit visit) const {
     for (const Command &command : list.commands())
       forEachWritten(manifest, command, [&](uint64_t address, uint64_t bytes) { forEachIn(address, bytes, visit); });
   }
-  /// Likewise that it reads.
+  /// Likewise for each tensor that it reads.
   template <typename Visit> void forEachReadBy(const CommandList &list, const Manifest &manifest, Visit visit) const {
     for (const Command &command : list.commands())
       forEachRead(manifest, command, [&](uint64_t address, uint64_t bytes) { forEachIn(address, bytes, visit); });

@@ -51,7 +51,7 @@ private:
   enum class Passed { Nothing, Forward, InputGradients, Everything };
   struct Progress {
     Passed so = Passed::Nothing;
-    const TimetableEntry *last = nullptr; ///< that carried it so far
+    const TimetableEntry *last = nullptr; ///< the last entry that processed it
   };
 
   static std::optional<Passed> after(CommandList::Duty duty, Passed before);
@@ -65,7 +65,7 @@ private:
   const JudgedLists &lists;
   int64_t stages;
   std::map<Journey, Progress> passed;
-  /// Of a step and a stage: the entry that has added gradients last.
+  /// For each step and stage: the last entry that added gradients.
   std::map<std::pair<int64_t, uint32_t>, const TimetableEntry *> added;
 };
 
@@ -99,7 +99,7 @@ std::string PassCheck::checkPlaces(const TimetableEntry &entry) const {
   return "";
 }
 
-/// How far a micro-batch is after a duty whose turn it is; nothing where it is not.
+/// How far a micro-batch has got after a duty; nullopt if it is not that duty's turn.
 std::optional<PassCheck::Passed> PassCheck::after(CommandList::Duty duty, Passed before) {
   auto turn = [&](Passed needed, Passed then) { return before == needed ? std::optional(then) : std::nullopt; };
   switch (duty) {
@@ -140,9 +140,9 @@ std::string PassCheck::pass(const TimedEntry &timed) {
   return "";
 }
 
-/// Each stage that the role runs at all has passed all micro-batches of each step.
+/// Checks that each stage that the role runs has processed all micro-batches of each step.
 std::string PassCheck::requireAll(int64_t steps, int64_t microBatches) const {
-  bool isJudged = timetable.name() == stepTimetable; // elsewhere nobody needs a backward pass
+  bool isJudged = timetable.name() == stepTimetable; // other timetables need no backward pass
   std::set<uint32_t> stagesRun;
   for (const auto &[journey, progress] : passed) {
     auto [step, stage, microBatch] = journey;
@@ -198,7 +198,7 @@ std::string findPassFault(const Role &role, const Timetable &timetable, const Ju
 //===----------------------------------------------------------------------===//
 
 std::string findPlaceFault(const Role &role, const Timetable &timetable, const JudgedLists &lists) {
-  std::map<std::pair<size_t, uint32_t>, TimedEntry> writers; // of parts, in each place
+  std::map<std::pair<size_t, uint32_t>, TimedEntry> writers; // of each part in each place
   for (const TimedEntry &timed : unroll(timetable, stepsToJudge(timetable))) {
     const TimetableEntry &entry = *timed.entry;
     const JudgedList &list = lists.byName.find(entry.list())->second;

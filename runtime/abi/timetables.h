@@ -15,12 +15,12 @@ inline constexpr std::string_view stepTimetable = "step", evaluationTimetable = 
                                   refreshTimetable = "refresh", promptTimetable = "prompt",
                                   generationTimetable = "generation";
 
-/// Whether entries of that timetable are for micro-batches.
+/// Whether the entries of that timetable are for micro-batches.
 inline bool takesMicroBatches(std::string_view name) {
   return name != refreshTimetable && name != promptTimetable && name != generationTimetable;
 }
 
-/// Empty where the role has none of that name: it then does nothing.
+/// Empty if the role has none of that name: it then does nothing.
 inline const Timetable &timetableOf(const Role &role, std::string_view name) {
   for (const Timetable &timetable : role.timetables())
     if (timetable.name() == name)
@@ -28,7 +28,7 @@ inline const Timetable &timetableOf(const Role &role, std::string_view name) {
   return Timetable::default_instance();
 }
 
-/// The one of that name, made where there is none.
+/// The timetable of that name, created if there is none.
 inline Timetable &timetableIn(Role &role, std::string_view name) {
   for (Timetable &timetable : *role.mutable_timetables())
     if (timetable.name() == name)
@@ -55,13 +55,13 @@ inline const TimetableEntry *firstEntryOf(const Role &role, std::string_view lis
   return nullptr;
 }
 
-/// The model's part that an entry is for; empty where there is none.
+/// The stage that an entry is for; empty if there is none.
 inline const Stage &stageOf(const Manifest &manifest, const TimetableEntry &entry) {
   return entry.stage() < uint32_t(manifest.stages_size()) ? manifest.stages(static_cast<int>(entry.stage()))
                                                           : Stage::default_instance();
 }
 
-/// What of an entry its resolved list depends on.
+/// The parts of an entry on which its resolved list depends.
 inline std::string instanceOf(const TimetableEntry &entry) {
   std::string text = entry.list() + "\n" + std::to_string(entry.stage());
   for (uint32_t place : entry.places())
@@ -69,13 +69,13 @@ inline std::string instanceOf(const TimetableEntry &entry) {
   return text;
 }
 
-/// An entry as it runs in one of several steps, counted from 0; the entry's own step is from there.
+/// An entry as it runs in one of several steps, counted from 0. The entry's own step is relative to that step.
 struct TimedEntry {
   const TimetableEntry *entry;
   int64_t step;
 };
 
-/// What `steps` steps in a row run: 1 or more.
+/// What `steps` consecutive steps run; at least 1.
 inline std::vector<TimedEntry> unroll(const Timetable &timetable, int64_t steps) {
   std::vector<TimedEntry> all;
   auto add = [&](const auto &entries, int64_t step) {
@@ -88,7 +88,7 @@ inline std::vector<TimedEntry> unroll(const Timetable &timetable, int64_t steps)
   return all;
 }
 
-/// So many steps in a row show all that a timetable can do: its begin, its end, and what lies between.
+/// How many consecutive steps show everything a timetable can do: its start, its end, and what is between.
 inline int64_t stepsToJudge(const Timetable &timetable) {
   int64_t ahead = 0;
   forEachEntry(timetable, [&](const TimetableEntry &entry) { ahead = std::max<int64_t>(ahead, entry.step()); });

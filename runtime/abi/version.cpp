@@ -1,4 +1,4 @@
-// Alone in its library, which only executables link: a new commit compiles this file and links them, and nothing else.
+// Alone in its library, which only executables link: a new commit recompiles only this file and relinks them.
 #include "runtime/abi/version.h"
 
 #include "runtime/abi/commit.h"

@@ -1,4 +1,4 @@
-// What this build is: for --version, and for reports of mistakes.
+// What this build is, for --version and for bug reports.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a command reads, and where it leaves its results.
+// Which memory a command reads, and where it writes its results.
 #pragma once
 
 #include "runtime/abi/commands.h"
@@ -6,7 +6,7 @@
 
 namespace dtc::abi {
 
-/// The members of a group.
+/// The number of members of a group.
 inline int64_t membersOf(const Group &group) {
   if (!group.members().empty())
     return group.members_size();
@@ -17,7 +17,7 @@ inline int64_t membersOf(const Group &group) {
 }
 
 /// Calls read(address, bytes) and write(address, bytes) for each range of memory that a start, a send or a receive
-/// reads and writes, on each of so many members of its group.
+/// reads and writes, on each of `members` members of its group.
 template <typename Read, typename Write>
 void forEachMovedRange(const Command &command, int64_t members, Read read, Write write) {
   auto sizeOf = [](DataType type, int64_t elements) { return bytesOf(type, static_cast<uint64_t>(elements)); };
@@ -43,7 +43,7 @@ void forEachMovedRange(const Command &command, int64_t members, Read read, Write
 /// Likewise for each command.
 template <typename Read, typename Write>
 void forEachRange(const Manifest &manifest, const Command &command, Read read, Write write) {
-  if (command.has_launch()) { // outputs, and what kernels work in, come last
+  if (command.has_launch()) { // outputs and scratch come last
     const Launch &launch = command.launch();
     int inputs = static_cast<int>(manifest.kernels(static_cast<int>(launch.kernel())).inputs());
     for (int buffer = 0; buffer < launch.buffers_size(); ++buffer)
@@ -63,14 +63,14 @@ void forEachRange(const Manifest &manifest, const Command &command, Read read, W
   }
 }
 
-/// Calls visit(address, bytes) for each range of memory that a command reads; what isStart() says does until the wait
-/// for it. A range may have gaps, which are not read.
+/// Calls visit(address, bytes) for each range of memory that a command reads; a command for which isStart() holds reads
+/// until its wait. A range may have gaps, which are not read.
 template <typename Visit> void forEachRead(const Manifest &manifest, const Command &command, Visit visit) {
   forEachRange(manifest, command, visit, [](uint64_t, uint64_t) {});
 }
 
-/// Calls visit(address, bytes) for each range of memory that a command writes; what isStart() says has by the wait for
-/// it. A range may have gaps, which are not written.
+/// Calls visit(address, bytes) for each range of memory that a command writes; a command for which isStart() holds has
+/// written by its wait. A range may have gaps, which are not written.
 template <typename Visit> void forEachWritten(const Manifest &manifest, const Command &command, Visit visit) {
   forEachRange(manifest, command, [](uint64_t, uint64_t) {}, visit);
 }

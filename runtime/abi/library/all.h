@@ -12,7 +12,7 @@
 
 namespace dtc::abi::library {
 
-/// Without "product", which only NVIDIA's has.
+/// Without "product", which only NVIDIA's library has.
 inline constexpr const KernelTable *allKernels[] = {
     &tableOf<GemmScalars>,      &tableOf<AttentionScalars>, &tableOf<AttentionBackwardScalars>,
     &tableOf<RotaryScalars>,    &tableOf<GatherScalars>,    &tableOf<ScatterAddScalars>,

@@ -1,8 +1,8 @@
-// Attention with online softmax, and its gradient; the score matrix is never stored.
+// Attention with online softmax, and its gradient. The score matrix is never stored.
 //
-// A key is visible to a query unless its position is above the query's where attention is causal, is not above the
-// query's minus the window where there is one, or is below the query's start where there are starts. The dropout draw
-// of an element has index
+// A query sees every key except, with causal attention, keys at positions above the query's; with a window, keys at
+// positions up to the query's minus the window; and with starts, keys before the query's start. The dropout draw of an
+// element has index
 //   (((sample * allGroups + g) * allRepeats + r) * length + q_position) * length + k_position
 // with sample = key[2] + firstSample + b, and g and r counted over all ranks; kept probabilities are divided by 1 - p
 // after normalisation; lse ignores dropout.
@@ -25,8 +25,8 @@ struct KeyStrides {
   int64_t b, t, g;
 };
 
-/// Values of AttentionScalars::causal besides 0, which masks nothing. By position: a key whose position is above the
-/// query's is masked. By index: S is T, and that is key index > query index.
+/// Values of AttentionScalars::causal other than 0, which masks nothing. By position: a key whose position is above the
+/// query's is masked. By index: S equals T, and a key whose index is above the query's is masked.
 inline constexpr int64_t causalByPosition = 1, causalByIndex = 2;
 
 struct AttentionScalars {
@@ -46,7 +46,7 @@ struct AttentionScalars {
   int64_t element;                              ///< of q, k, v, out and their gradients
   int64_t window;                               ///< 0: none
   double softcap;                               ///< c: scaled scores s become c tanh(s / c); 0: none
-  int64_t starts;                               ///< 1 where a buffer of starts stands behind the key, else 0
+  int64_t starts;                               ///< 1 if a buffer of starts follows the key, else 0
 
   [[gnu::always_inline]] constexpr int64_t grid() const { return B * G * R; }
 
@@ -55,7 +55,7 @@ struct AttentionScalars {
               window, softcap, starts)
 };
 
-/// Of the gradient, which overwrites d_q, d_k and d_v.
+/// Scalars of the gradient, which overwrites d_q, d_k and d_v.
 struct AttentionBackwardScalars : AttentionScalars {
   static constexpr std::string_view kernel = "attention_backward";
 
@@ -68,7 +68,7 @@ struct AttentionBackwardScalars : AttentionScalars {
                    dV.t, dV.g)
 };
 
-/// Why cuDNN's fused attention never does this, whatever the strides (runtime/kernels/cuda/attention.h); null: it may.
+/// Why cuDNN's fused attention cannot do this, whatever the strides (runtime/kernels/cuda/attention.h); null if it can.
 constexpr const char *whyNotFused(const AttentionScalars &scalars) {
   constexpr int64_t mostWidth = 128;
   if (scalars.element != dtc_bf16 && scalars.element != dtc_f16)

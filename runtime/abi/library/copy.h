@@ -1,5 +1,5 @@
 // Strided copy of up to six dimensions. The source may end early along one of them: there index i is element begin + i
-// of the source, which has `available` of them; zeros are written for the others. grid: sizes[0] * sizes[1].
+// of the source, which has `available` elements; zeros are written for the rest. grid: sizes[0] * sizes[1].
 #pragma once
 
 #include "runtime/abi/library/table.h"
@@ -12,7 +12,7 @@ struct CopyScalars {
 
   int64_t sizes[rank]; ///< leading ones are 1
   int64_t inStrides[rank], outStrides[rank];
-  int64_t inOffset;   ///< elements added to in: a rank index for shard slices
+  int64_t inOffset;   ///< elements added to in: computed from a rank index for shard slices
   int64_t outOffset;  ///< elements added to out
   int64_t available;  ///< INT64_MAX: no end
   int64_t limitedDim; ///< the dimension along which the source may end: 0 to 5

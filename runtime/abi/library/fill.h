@@ -1,4 +1,4 @@
-// Writes one bit pattern to all elements. grid: these.
+// Writes one bit pattern to all elements. grid: the number of elements.
 #pragma once
 
 #include "runtime/abi/library/table.h"

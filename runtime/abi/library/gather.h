@@ -1,4 +1,4 @@
-// out[i] = table[indices[i] - first] where that is within [0, rows), else zeros. grid: the count of indices.
+// out[i] = table[indices[i] - first] where that is within [0, rows), else zeros. grid: the number of indices.
 #pragma once
 
 #include "runtime/abi/library/table.h"

@@ -1,9 +1,10 @@
 // C[b] = op(A[b]) op(B[b]) + accumulate * C[b]. Row-major; op(A) is m x k, op(B) is k x n.
 //
-// grid: batch * (splitColumns ? n : m). Every thread packs the whole of the operand that is not divided, so divide the
-// larger of m and n; parts of a multiple of 8 rows or 48 columns waste nothing, of 32 of either where the processor
-// multiplies tiles of bf16. Of a product of 8 rows or fewer B is not packed, but read once. Each element is one chain
-// of fused multiply-adds in the order of k; where the processor multiplies pairs of bf16, of sums of two products.
+// grid: batch * (splitColumns ? n : m). Every thread packs the whole operand that is not divided, so divide the larger
+// of m and n. Parts of a multiple of 8 rows or 48 columns waste nothing; where the processor multiplies tiles of bf16,
+// parts of a multiple of 32 of either. In a product of 8 rows or fewer, B is read once and not packed. Each element is
+// one chain of fused multiply-adds in the order of k; where the processor multiplies pairs of bf16, the chain adds sums
+// of two products.
 #pragma once
 
 #include "runtime/abi/epilogue.h"
@@ -15,8 +16,8 @@ struct GemmScalars {
   static constexpr std::string_view kernel = "gemm";
 
   int64_t batch, m, n, k;
-  int64_t transposeA, transposeB;    ///< 0 or 1: the matrix lies in memory with its sizes exchanged
-  int64_t lda, ldb, ldc;             ///< from a row in memory to the next
+  int64_t transposeA, transposeB;    ///< 0 or 1: the matrix is stored transposed
+  int64_t lda, ldb, ldc;             ///< from one row in memory to the next
   int64_t strideA, strideB, strideC; ///< between batches
   int64_t accumulate;                ///< 0 or 1
   int64_t splitColumns;              ///< 1 when threads divide the columns of C, 0 when they divide rows
@@ -29,7 +30,7 @@ struct GemmScalars {
               splitColumns, operands, result)
 };
 
-/// A product with an epilogue, of a batch of 1 that does not accumulate. Only NVIDIA's library has it.
+/// A product with an epilogue, with a batch of 1 and no accumulation. Only NVIDIA's library has it.
 struct ProductScalars : GemmScalars {
   static constexpr std::string_view kernel = "product";
 
@@ -47,7 +48,7 @@ inline constexpr auto operandsOf<GemmScalars> = std::to_array<Operand>({
 
 namespace detail {
 
-/// The condition that the epilogue has a property.
+/// Whether the epilogue has a property.
 template <bool EpilogueForm::*property> bool hasEpilogue(const int64_t *scalars) {
   const EpilogueForm *form = findEpilogue(scalars[indexOf(&ProductScalars::epilogue)]);
   return form && form->*property;

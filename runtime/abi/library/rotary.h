@@ -1,6 +1,6 @@
 // Rotary embedding, half-split convention: pairs (i, i + n) of the first 2n elements are rotated by sign times position
-// times rotaryFrequency(theta, n, scaling, i) of runtime/abi/rotary.h, and multiplied by the amplitude; the others
-// stay. grid: outer * S.
+// times rotaryFrequency(theta, n, scaling, i) of runtime/abi/rotary.h, and multiplied by the amplitude; the others are
+// unchanged. grid: outer * S.
 #pragma once
 
 #include "runtime/abi/library/table.h"

@@ -1,12 +1,12 @@
-// Tables of library kernels: what a kernel's scalars and operands are, said once for the compiler, the kernels of every
-// target, the code for GPUs and dtc verify. docs/library-kernel.md shows what a new kernel takes.
+// Tables of library kernels: a kernel's scalars and operands, described once for the compiler, the kernels of every
+// target, the code for GPUs and dtc verify. docs/library-kernel.md shows how to add a kernel.
 //
 // The scalars of a kernel are a plain struct, whose members of 8 bytes are in the order in which a launch has them:
 // int64_t, and double where the scalar is the bit pattern of a real number. DTC_SCALARS lists them by name once more.
 // `kernel` is the kernel's name, `operandsOf` has its operands, and `tableOf` all of this. Strides are in elements.
 //
-// Kernels for processors are compiled several times, for different instructions, and the linker keeps one copy of an
-// inline function for all. What such a kernel may call here is always inlined.
+// Kernels for processors are compiled several times, for different instruction sets, but the linker keeps only one copy
+// of an inline function. So every function here that such a kernel may call is always inlined.
 #pragma once
 
 #include "runtime/abi/kernel.h"
@@ -21,7 +21,7 @@
 
 namespace dtc::abi::library {
 
-/// How many scalars a struct, or a part of one, stands for.
+/// How many scalars a struct, or part of one, holds.
 template <class Scalars> inline constexpr size_t countOf = sizeof(Scalars) / sizeof(int64_t);
 
 /// The scalars of a launch, which has countOf<Scalars> of them or more.
@@ -45,7 +45,7 @@ template <class Scalars> constexpr Scalars makeNumbered() {
   return std::bit_cast<Scalars>(numbers);
 }
 
-/// Each field has its own number.
+/// An instance in which each field holds its own index.
 template <class Scalars> inline constexpr Scalars numbered = makeNumbered<Scalars>();
 
 constexpr size_t numberOf(int64_t field) { return static_cast<size_t>(field); }
@@ -57,7 +57,7 @@ template <class Part> constexpr size_t numberOf(const Part &part) {
 
 } // namespace detail
 
-/// The number of a scalar among those of a launch; of a part of several, such as strides, that of the first.
+/// The index of a scalar in a launch; for a member that holds several scalars, such as strides, the index of its first.
 template <class Field, class Scalars> constexpr size_t indexOf(Field Scalars::*field) {
   return detail::numberOf(detail::numbered<Scalars>.*field);
 }
@@ -105,7 +105,7 @@ consteval std::array<T, First + Rest> joined(const std::array<T, First> &first, 
     return detail::joined(Base::fields(), detail::listFields(#__VA_ARGS__, __VA_ARGS__));                              \
   }
 
-/// Whether `fields` are all scalars of the struct, each once and in order.
+/// Whether `fields` lists every scalar of the struct once, in order.
 template <class Scalars> constexpr bool describes(std::span<const ScalarField> fields) {
   for (size_t i = 0; i < fields.size(); ++i)
     if (fields[i].index != i)
@@ -126,16 +126,16 @@ template <class Scalars> inline constexpr auto fieldsOf = makeFields<Scalars>();
 // Operands
 //===----------------------------------------------------------------------===//
 
-/// Of what type a buffer's elements are.
+/// The type of a buffer's elements.
 struct ElementRule {
   enum Kind {
-    Told,  ///< f32, bf16 or f16: a scalar has the number, a dtc_element. Data of 16 bits is widened where it is read,
-           ///< computed with in f32, and rounded to the nearest where it is written.
-    Moved, ///< any: a scalar has its bytes, 1, 2 or 4. All buffers of a kernel that are Moved hold one type.
+    Told,  ///< f32, bf16 or f16: a scalar has the number, a dtc_element. 16-bit data is widened when it is read,
+           ///< computed with in f32, and rounded to nearest when it is written.
+    Moved, ///< any: a scalar has the element's bytes, 1, 2 or 4. All Moved buffers of a kernel hold one type.
     F32,
     I32
   } kind;
-  size_t scalar = 0; ///< of Told and Moved
+  size_t scalar = 0; ///< for Told and Moved: the scalar's index
 };
 
 inline constexpr ElementRule f32 = {ElementRule::F32}, i32 = {ElementRule::I32};
@@ -146,13 +146,13 @@ template <class Scalars> constexpr ElementRule movedBy(int64_t Scalars::*bytes) 
   return {ElementRule::Moved, indexOf(bytes)};
 }
 
-/// What a kernel does with a buffer. Updated: it reads what it writes, in place.
+/// What a kernel does with a buffer. Updated: it reads and writes the buffer in place.
 enum class Access { Read, Written, Updated };
 
-/// Depends on a launch's scalars.
+/// A condition on a launch's scalars.
 using Condition = bool (*)(const int64_t *scalars);
 
-/// The condition that a flag is set.
+/// Whether a flag is set.
 template <auto field> bool isSet(const int64_t *scalars) { return scalars[indexOf(field)] != 0; }
 
 struct Operand {
@@ -161,8 +161,8 @@ struct Operand {
   std::string_view shape;
   ElementRule element;
   Access access;
-  Condition isThereIf = nullptr;   ///< null: it always is
-  Condition isUpdatedIf = nullptr; ///< of what is Written: where this holds it is Updated
+  Condition isThereIf = nullptr;   ///< null: always present
+  Condition isUpdatedIf = nullptr; ///< for a Written buffer: Updated where this holds
 
   constexpr bool isIn(const int64_t *scalars) const { return !isThereIf || isThereIf(scalars); }
   constexpr bool isWritten() const { return access != Access::Read; }
@@ -176,7 +176,7 @@ struct Operand {
 //===----------------------------------------------------------------------===//
 
 struct KernelTable {
-  std::string_view name; ///< "gemm": the kernel of processors is dtc_gemm, that of NVIDIA GPUs dtc_cuda_gemm
+  std::string_view name; ///< "gemm": the processor kernel is dtc_gemm, the NVIDIA GPU kernel dtc_cuda_gemm
   std::span<const ScalarField> scalars;
   std::span<const Operand> operands; ///< in the order of a launch's buffers
 };

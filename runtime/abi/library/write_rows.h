@@ -9,7 +9,7 @@ struct WriteRowsScalars {
   static constexpr std::string_view kernel = "write_rows";
 
   int64_t outer, S, inner, E; ///< of the rows
-  int64_t T;                  ///< how many positions out has
+  int64_t T;                  ///< the number of positions in out
   RowStrides strides;         ///< of the rows
   int64_t bytes;              ///< of an element
 
