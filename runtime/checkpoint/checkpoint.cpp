@@ -38,7 +38,7 @@ void tryCheckpoints(const std::string &root) {
   bool isNew = !fs::exists(root, ignored);
   createDirectories(root);
   fs::path attempt =
-      fs::path(root) / fmt::format("step-try.{}.tmp", getpid()); // if we die here, the next one removes it
+      fs::path(root) / fmt::format("step-try.{}.tmp", getpid()); // if we die here, the next run removes it
   std::optional<Error> problem;
   try {
     createDirectories(attempt);
@@ -56,7 +56,7 @@ void tryCheckpoints(const std::string &root) {
 // Reading
 //===----------------------------------------------------------------------===//
 
-/// A tensor that only the checkpoint has would be lost silently.
+/// A tensor that only the checkpoint has would otherwise be lost silently.
 static void refuseUnknownTensors(const RankState &state, const SafetensorsModel &model, const std::string &directory) {
   std::set<std::string> known;
   for (const StateTensor &tensor : state.allParameters())
@@ -69,7 +69,7 @@ static void refuseUnknownTensors(const RankState &state, const SafetensorsModel 
                               directory, name));
 }
 
-/// Refuses a folder that was renamed, or whose files are another checkpoint's: names say which one is the newest.
+/// Refuses a folder that was renamed or that holds another checkpoint's files: folder names decide which is the newest.
 static void requireOwnName(const std::string &directory, const TrainerState &trainer) {
   std::optional<int64_t> named = checkpointStep(directory);
   if (named && *named != trainer.step)
@@ -79,7 +79,7 @@ static void requireOwnName(const std::string &directory, const TrainerState &tra
                             directory, TrainerStateFile, trainer.step, trainer.step));
 }
 
-/// Whatever hosts have under the same name, one run goes on.
+/// Hosts may have different files under the same name, but all must continue the same run.
 static void requireSameState(Communicator &communicator, const TrainerState &trainer, const std::string &directory) {
   auto hash = static_cast<int64_t>(checksum(printTrainerState(trainer, "")));
   size_t rank = firstOther(communicator.exchange(hash));
@@ -97,13 +97,13 @@ static void addTensors(std::vector<LoadedTensor> &all, const RankState &state, c
     all.push_back({state.fileName(tensor), model.find(state.fileName(tensor))});
 }
 
-/// The checksum of what lies in the file.
+/// The checksum of the tensor's bytes in the file.
 static uint64_t hashOfBytes(const LoadedTensor &tensor) {
   const SafetensorsFile &file = *tensor.found.file;
   return checksum(file.bytes(*tensor.found.entry), [&](std::span<const std::byte> part) { file.release(part); });
 }
 
-/// As a checkpoint that was held against its list has it there: nothing need be read again.
+/// The checksum in the list of a verified checkpoint, so that nothing need be read again.
 static uint64_t listedHash(const ChecksumList &list, const LoadedTensor &tensor) {
   std::string file = fs::path(tensor.found.file->path()).filename();
   auto found = list.find({file, tensor.found.entry->name});
@@ -145,8 +145,8 @@ TrainerState loadCheckpoint(const RankState &state, Communicator &communicator, 
 }
 
 void loadWeights(const RankState &state, Communicator &communicator, const std::string &directory, bool verify) {
-  // A checkpoint's weights are held against its checksums; other models have none. Whether they do is each host's own
-  // matter: what they hold must be the same.
+  // A checkpoint's weights are verified against its checksums; other models have none. Hosts may differ in whether
+  // theirs has checksums, but the weights must be the same.
   Readers readers(communicator, directory);
   std::error_code ignored;
   bool has = verify && fs::exists(fs::path(directory) / ChecksumFile, ignored);

@@ -24,7 +24,8 @@ std::string configStoredAs(const std::string &text, abi::DataType type) {
   return changed ? config.dump(2) + "\n" : text;
 }
 
-/// True of what lies beside it: state is f32 (file_layout.cpp), whatever the weights came as.
+/// States the type of the weights next to it: state is f32 (file_layout.cpp), whatever type the weights were loaded
+/// from.
 static std::string configOf(const abi::Manifest &manifest) {
   const std::string &text = manifest.model_config_json();
   return text.empty() ? "{}\n" : configStoredAs(text, abi::F32);

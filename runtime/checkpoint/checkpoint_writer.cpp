@@ -23,12 +23,12 @@ namespace dtc {
 static constexpr uint64_t Width = abi::elementType(abi::F32).bytes; // file_layout.cpp: all state is f32
 
 //===----------------------------------------------------------------------===//
-// The copy aside
+// The copy in memory
 //===----------------------------------------------------------------------===//
 
 StateCopy::StateCopy(const FilePlan &plan) : count(plan.elementsOfMine), memory(count * Width, count * Width) {}
 
-/// Without it pages come when they are first written, which takes training time.
+/// Without this the system allocates pages on the first write, which costs training time.
 void StateCopy::populate() { madvise(memory.base(), memory.bytes(), MADV_POPULATE_WRITE); }
 
 void StateCopy::take(const RankState &state, const FilePlan &plan) {
@@ -61,7 +61,7 @@ void CheckpointWriter::checkCancelled() const {
     throw Error("");
 }
 
-/// Unfinished and half-removed checkpoints of whichever process, but not `spared`.
+/// Removes unfinished and half-removed checkpoints of any process, except `spared`.
 static void removeUnfinished(const fs::path &root, const fs::path &spared) {
   std::error_code ignored;
   for (const fs::directory_entry &entry : fs::directory_iterator(root, ignored))
@@ -72,11 +72,11 @@ static void removeUnfinished(const fs::path &root, const fs::path &spared) {
 
 void CheckpointWriter::remove() const noexcept {
   removeUnfinished(options.root, "");
-  rmdir(options.root.c_str()); // where it is empty, and no link to another folder
+  rmdir(options.root.c_str()); // if it is empty and not a link to another folder
 }
 
-/// Leaves the `keep` newest up to `latest`, which was just written: the last good one is never at risk. A checkpoint is
-/// renamed before it is removed, so that a part of one never looks like one.
+/// Keeps the `keep` newest up to `latest`, which was just written, so the last good one is never at risk. A checkpoint
+/// is renamed before it is removed, so a partial one never looks like a checkpoint.
 static void removeOld(const fs::path &root, int64_t latest, int64_t keep) {
   int64_t left = keep;
   std::error_code ignored;
@@ -92,10 +92,10 @@ static void removeOld(const fs::path &root, int64_t latest, int64_t keep) {
 // Writing
 //===----------------------------------------------------------------------===//
 
-/// The elements of a box, which lie packed in memory.
+/// Writes the elements of a box, which are packed in memory.
 static void writeBox(OutputFile &file, uint64_t offset, const FileBox &box, std::span<const float> packed,
                      const std::function<void()> &check) {
-  constexpr size_t Most = HeldFileBytes / Width; // at a time: between two looks at whether to go on
+  constexpr size_t Most = HeldFileBytes / Width; // per write: between two checks for cancellation
   box.forEachRange([&](const FileRange &range) {
     auto values = packed.subspan(static_cast<size_t>(range.packed), static_cast<size_t>(range.count));
     for (size_t begin = 0; begin < values.size(); begin += Most) {
@@ -106,8 +106,8 @@ static void writeBox(OutputFile &file, uint64_t offset, const FileBox &box, std:
   });
 }
 
-/// Nobody waits for another: files are made by whoever comes first. Each has one rank that sees to what is neither of
-/// its tensors; the texts are rank 0's.
+/// No rank waits for another: the first to arrive creates a file. One rank per file writes everything in it but its
+/// tensors; rank 0 writes the texts.
 template <typename WriteTensor> void CheckpointWriter::writeFiles(WriteTensor writeTensor) const {
   if (options.makesRoot)
     createDirectory(options.root);
@@ -136,7 +136,7 @@ template <typename WriteTensor> void CheckpointWriter::writeFiles(WriteTensor wr
   }
 }
 
-/// A tensor in parts, each put into the file's order by pack(part, packed). `buffer` is used for one after the other.
+/// Writes a tensor in parts, each put into the file's order by pack(part, packed). All parts use `buffer` in turn.
 template <typename Pack>
 void CheckpointWriter::writeParts(OutputFile &file, uint64_t offset, const StateTensor &tensor,
                                   std::vector<float> &buffer, Pack pack) const {
@@ -181,7 +181,7 @@ void CheckpointWriter::hash() const {
   std::vector<ChecksumEntry> entries;
   std::optional<MappedFile> file;
   size_t opened = 0;
-  // Not what this rank is likely to have written itself: another host sees what arrived.
+  // Skips tensors that this rank is likely to have written itself: another host sees what really arrived.
   for (auto number = static_cast<size_t>((plan->rank + 1) % plan->ranks); number < plan->tensors.size();
        number += static_cast<size_t>(plan->ranks)) {
     const PlannedTensor &tensor = plan->tensors[number];

@@ -1,5 +1,5 @@
-// One checkpoint's way to disk, as one rank goes it: in three phases, between which all ranks wait for each other
-// (checkpointer.h). No communicator: each phase may run in any thread.
+// Writes one rank's part of one checkpoint to disk, in three phases. All ranks wait for each other between phases
+// (checkpointer.h). It uses no communicator, so each phase may run in any thread.
 #pragma once
 
 #include "runtime/checkpoint/file_plan.h"
@@ -16,14 +16,15 @@
 
 namespace dtc {
 
-/// What a rank writes of the state, aside: as it lies in its memory, since training waits for this copy. Its memory is
-/// kept from one checkpoint to the next: the system takes as long to give fresh memory as it takes to fill it.
+/// A copy of the state that a rank writes, in the layout of the rank's memory because training waits for this copy. The
+/// copy's memory is kept from one checkpoint to the next: allocating fresh memory takes the system as long as filling
+/// it.
 class StateCopy {
 public:
-  /// Throws Error (Runtime) when there is no memory for it.
+  /// Throws Error (Runtime) when there is not enough memory.
   explicit StateCopy(const FilePlan &plan);
 
-  /// Has the system give the memory now, if it is there.
+  /// Makes the system allocate the memory now, if it can.
   void populate();
   void take(const RankState &state, const FilePlan &plan);
   std::span<const float> values() const { return {data(), count}; }
@@ -37,30 +38,33 @@ private:
 
 class CheckpointWriter {
 public:
-  /// `attempt` tells apart what different jobs write for the same step, and is the same on all ranks. Checkpoints up to
-  /// this one but the `keep` newest are removed; 0: none.
+  /// `attempt` distinguishes what different jobs write for the same step; it is the same on all ranks. Of the
+  /// checkpoints up to this one, all but the `keep` newest are removed; 0: none are removed.
   struct Options {
     std::string root, attempt;
     int64_t step = 0, keep = 0;
-    bool makesRoot = false; ///< the folder of all checkpoints may not be there yet
+    bool makesRoot = false; ///< the folder of all checkpoints may not exist yet
   };
   CheckpointWriter(std::shared_ptr<const FilePlan> plan, Options options);
 
-  /// What rank 0 writes beside the tensors. Before the first phase.
+  /// Sets what rank 0 writes besides the tensors. Call it before the first phase.
   void setTexts(std::vector<TextFile> all) { texts = std::move(all); }
 
-  /// First phase: this rank's part of each file, safely on disk. From a copy, or piece by piece from the state itself.
-  /// All throw Error (Runtime) naming path and reason, these two Error (NonFinite) as RankState::pack also.
+  /// First phase: writes this rank's part of each file safely to disk, from a copy or piece by piece from the state
+  /// itself. All phases throw Error (Runtime) naming path and reason; these two also throw Error (NonFinite) like
+  /// RankState::pack.
   void write(const StateCopy &copy) const;
   void write(const RankState &state) const;
-  /// Second, when all have written: checksums of some of the tensors as they lie in the files, left for rank 0.
+  /// Second phase, when all ranks have written: computes checksums of some of the tensors in the files, and leaves them
+  /// for rank 0.
   void hash() const;
-  /// Third, on rank 0, when all have hashed: gives the checkpoint its name and removes old ones.
+  /// Third phase, on rank 0, when all ranks have hashed: gives the checkpoint its name and removes old ones.
   void publish() const;
 
-  /// Phases under way end soon with an Error; from any thread.
+  /// Makes running phases end soon with an Error. May be called from any thread.
   void cancel() { cancelled = true; }
-  /// What is there of it, and of others that were never finished. When no rank writes any more.
+  /// Removes what exists of this checkpoint and of others that were never finished. Call it when no rank writes any
+  /// more.
   void remove() const noexcept;
 
   std::filesystem::path finalPath() const;

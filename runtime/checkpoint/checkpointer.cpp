@@ -17,7 +17,7 @@ namespace dtc {
 
 enum Phase { Nothing, Written, Hashed, Published };
 
-/// A checkpoint under way. Its thread shares it, and may outlive the Checkpointer while the system does not let it go.
+/// A checkpoint in progress. Its thread shares it, and may outlive the Checkpointer while it is stuck in a system call.
 struct Checkpointer::Job {
   Job(std::shared_ptr<const FilePlan> plan, CheckpointWriter::Options options)
       : step(options.step), writer(std::move(plan), std::move(options)) {}
@@ -28,11 +28,11 @@ struct Checkpointer::Job {
 
   mutable std::mutex mutex;
   std::condition_variable changed;
-  bool aside = false;  // phases run in the thread
+  bool aside = false;  // phases run in their own thread
   int begun = Nothing; // phases
   // Under the mutex:
-  bool busy = false;   // with a phase
-  bool copied = false; // the state is not read any more
+  bool busy = false;   // a phase is running
+  bool copied = false; // the state is no longer read
   int phases = Nothing;
   int failure = 0; // exit code of the problem
   std::exception_ptr problem;
@@ -47,7 +47,7 @@ struct Checkpointer::Job {
     copied = true;
     changed.notify_all();
   }
-  /// Waits until nothing is done any more.
+  /// Waits until no work is running.
   void join() {
     if (thread.joinable())
       thread.join();
@@ -56,7 +56,7 @@ struct Checkpointer::Job {
   void fail(const Error &error);
 };
 
-/// What is said to the user: of which step, and that nothing else is lost.
+/// Records the message for the user: the step, and that nothing else is lost.
 void Checkpointer::Job::fail(const Error &error) {
   bool isNonFinite = error.exitCode() == ExitCode::NonFinite;
   std::string words =
@@ -74,7 +74,7 @@ void Checkpointer::Job::run(const std::function<void(Job &)> &work) {
   try {
     work(*this);
   } catch (const Error &error) {
-    // What was just written and cannot be read back is no mistake of the user's.
+    // Failing to read back what was just written is not the user's fault.
     bool isRead = begun != Written && error.exitCode() == ExitCode::BadInput;
     fail(isRead ? Error(error.what()) : error);
   } catch (const std::exception &error) {
@@ -89,7 +89,7 @@ void Checkpointer::Job::run(const std::function<void(Job &)> &work) {
   changed.notify_all();
 }
 
-/// Ranks of a job that was killed may write on for a while: never into the files of the next one.
+/// Ranks of a killed job may go on writing for a while, but never into the files of the next job.
 static std::string agreeOnAttempt(Communicator &communicator) {
   std::random_device device;
   auto mine = static_cast<int64_t>(uint64_t(device()) << 32 | device());
@@ -100,8 +100,8 @@ Checkpointer::Checkpointer(const RankState &state, Communicator &communicator, s
     : state(state), communicator(communicator), root(std::move(root)), attempt(agreeOnAttempt(communicator)),
       options(std::move(options)), plan(std::make_shared<FilePlan>(state, this->options.bounds)) {}
 
-/// Whoever ends because a peer was lost must not wait for a disk: what cannot be stopped is left to the system, and its
-/// files to the next run.
+/// A rank that ends because it lost a peer must not wait for a disk. Work that cannot be stopped is left to the system,
+/// and its files to the next run.
 Checkpointer::~Checkpointer() {
   if (preparing.joinable())
     preparing.join();
@@ -151,7 +151,7 @@ void Checkpointer::prepare() {
   if (copy && !preparing.joinable())
     try {
       preparing = std::thread([copy = copy] { copy->populate(); });
-    } catch (const std::system_error &) { // then it is made ready when it is used
+    } catch (const std::system_error &) { // then the memory is allocated on first use
     }
 }
 
@@ -176,7 +176,7 @@ void Checkpointer::begin(const TrainerState &trainer) {
       copy->take(state, *plan);
     if (plan->rank == 0)
       job.writer.setTexts(checkpointTexts(state.manifest(), trainer, *plan));
-    job.setCopied(); // from here on nothing of ours is needed
+    job.setCopied(); // from here on the state is no longer needed
     job.writer.write(*copy);
   });
 }
@@ -214,7 +214,7 @@ void Checkpointer::runPhase(std::function<void(Job &)> work) {
     return job->run(work);
   try {
     job->thread = std::thread([shared = job, work] { shared->run(work); });
-  } catch (const std::system_error &) { // too many of them, or no addresses for another
+  } catch (const std::system_error &) { // too many threads, or no address space for another
     job->run(work);
   }
 }
@@ -258,7 +258,7 @@ std::optional<std::string> Checkpointer::finish() {
   return std::nullopt;
 }
 
-/// All ranks come here together. When none writes any more, the files go.
+/// All ranks come here together. When none writes any more, the files are removed.
 void Checkpointer::fail(std::span<const StepNews> all) {
   job->writer.cancel();
   job->join();

@@ -1,11 +1,10 @@
-// Checkpoints that are written while training goes on.
+// Writes checkpoints while training continues.
 //
-// begin() has the state copied aside by a thread of its own; who is about to change the state calls awaitCopy() before.
-// From the copy the thread writes, while training goes on. Ranks must agree before they go on to the next phase (all
-// have written; all have hashed what lies in the files; rank 0 has published), but that thread cannot use the
-// communicator. So each rank puts what it has done into the one number that ranks exchange after each step anyway, and
-// takes all ranks' numbers back: a checkpoint is published three steps after it was begun at the earliest, or when
-// somebody waits for it.
+// begin() starts a thread that copies the state. Call awaitCopy() before changing the state. The thread then writes
+// from the copy while training continues. Ranks must agree before they enter the next phase (all have written; all have
+// hashed the files; rank 0 has published), but the thread cannot use the communicator. So each rank puts its progress
+// into the one number that ranks exchange after each step anyway, and reads all ranks' numbers. A checkpoint is
+// published at the earliest three steps after begin(), or when finish() waits for it.
 #pragma once
 
 #include "runtime/checkpoint/checkpoint_writer.h"
@@ -26,35 +25,36 @@ namespace dtc {
 class Checkpointer : NotCopied {
 public:
   struct Options {
-    int64_t keep = 0; ///< checkpoints up to the one just written; 0: all
+    int64_t keep = 0; ///< how many checkpoints to keep, up to the one just written; 0: all
     FileBounds bounds = {};
-    std::function<void(const std::string &)> warn = {}; ///< of what is not as it should be on this rank
-    /// On rank 0, as soon as the checkpoint of a step is published: by the thread that writes, while this object lives.
+    std::function<void(const std::string &)> warn = {}; ///< receives warnings about this rank
+    /// Called on rank 0 by the writing thread as soon as a step's checkpoint is published, while this object lives.
     std::function<void(int64_t step)> onPublished = {};
   };
-  /// All outlive it. Collective, as begin(), beginInPlace(), take() and finish() are.
+  /// All arguments outlive it. Collective, like begin(), beginInPlace(), take() and finish().
   Checkpointer(const RankState &state, Communicator &communicator, std::string root, Options options);
-  /// Ends what is under way, and on rank 0 removes what is there of it.
+  /// Cancels a checkpoint in progress; rank 0 removes its files.
   ~Checkpointer();
 
-  /// Has memory for begin() made ready beside other work.
+  /// Allocates memory for begin() in the background.
   void prepare();
-  /// Begins ROOT/step-N with the state as it is now. None is under way. Where the state cannot be read beside what the
-  /// device does, it is copied on return; where there is no memory for a copy, it is written on return.
+  /// Begins ROOT/step-N with the current state. No other checkpoint may be in progress. If the state cannot be read
+  /// while the device works, it has been copied on return; if there is no memory for a copy, it has been written on
+  /// return.
   void begin(const TrainerState &trainer);
-  /// The same without a copy: returns when this rank's part is written.
+  /// Likewise without a copy: returns when this rank's part is written.
   void beginInPlace(const TrainerState &trainer);
   /// Whether the state is being read: it must not change before awaitCopy() has returned.
   bool isCopying() const;
   void awaitCopy();
 
-  /// What this rank has to tell of the checkpoint under way; its signal is not ours.
+  /// This rank's progress with the checkpoint; the `signal` field is set elsewhere.
   StepNews news() const;
-  /// Goes on where all ranks are ready, by their news in the order of ranks. Returns the path of a checkpoint that is
-  /// published now. When a rank failed, throws its Error there and one without words on the others; the checkpoint is
-  /// then gone, those before it as they were.
+  /// Starts the next phase if all ranks are ready; `all` holds their news in rank order. Returns the path of a
+  /// checkpoint that has just been published. If a rank failed, throws its Error on that rank and one without a message
+  /// on the others; the checkpoint is then removed and earlier ones are unchanged.
   std::optional<std::string> take(std::span<const StepNews> all);
-  /// Waits for the checkpoint under way and returns its path; none without one.
+  /// Waits for the checkpoint in progress and returns its path; nullopt if there is none.
   std::optional<std::string> finish();
 
 private:
@@ -69,10 +69,10 @@ private:
   std::string root, attempt;
   Options options;
   std::shared_ptr<const FilePlan> plan;
-  std::shared_ptr<StateCopy> copy; // made when it is first needed
-  std::thread preparing;           // its memory
+  std::shared_ptr<StateCopy> copy; // created when first needed
+  std::thread preparing;           // allocates its memory
   bool madeRoot = false, lacksMemory = false;
-  std::shared_ptr<Job> job; // the checkpoint under way
+  std::shared_ptr<Job> job; // the checkpoint in progress
 };
 
 } // namespace dtc

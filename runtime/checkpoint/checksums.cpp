@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <optional>
 
-// The functions themselves rather than the shared library: programs need nothing but glibc.
+// Header-only instead of the shared library: programs need only glibc.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -46,7 +46,7 @@ std::string printChecksums(const std::vector<ChecksumEntry> &entries) {
   return text + fmt::format("{}{}{}\n", checksumText(checksum(text)), Gap, LastLine);
 }
 
-/// The entry of a line without its end; none when it is no such line.
+/// The entry of a line without its line break; nullopt if the line is malformed.
 static std::optional<ChecksumEntry> parseLine(std::string_view line) {
   ChecksumEntry entry;
   if (line.size() <= Digits + Gap.size() || line.substr(Digits, Gap.size()) != Gap)
@@ -74,7 +74,7 @@ std::vector<ChecksumEntry> parseChecksums(std::string_view text, const std::stri
     entries.push_back(*entry);
     begin = end + 1;
   }
-  // Written again, it must be the same text: this holds the last line against all before it, letter by letter.
+  // Printing the entries again must give the same text. This also checks the last line against all lines before it.
   if (!entries.empty())
     entries.pop_back();
   if (printChecksums(entries) != text)

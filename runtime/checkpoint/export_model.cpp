@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 namespace dtc {
 
 //===----------------------------------------------------------------------===//
-// What is read
+// Reading
 //===----------------------------------------------------------------------===//
 
 std::string findModel(const std::string &from, bool verify, const std::function<void(const std::string &)> &warn) {
@@ -66,7 +66,7 @@ static bool isFloating(const SafetensorsEntry &entry) {
 uint32_t bitsOf(abi::DataType wanted, double value) {
   const abi::ElementType &type = abi::elementType(wanted);
   constexpr const abi::ElementType &f32 = abi::elementType(abi::F32);
-  if (type.exponentBits == f32.exponentBits) // the upper bits of an f32
+  if (type.exponentBits == f32.exponentBits) // these are the upper bits of an f32
     return std::bit_cast<uint32_t>(static_cast<float>(value)) >> (f32.fractionBits - type.fractionBits);
   uint32_t sign = std::signbit(value) ? 1u << (8 * type.bytes - 1) : 0;
   if (value == 0)
@@ -89,7 +89,7 @@ uint32_t bitsOf(abi::DataType wanted, double value) {
               fmt::format("{}, is {}, which {} cannot hold; choose bf16 or f32", where, value, type.name));
 }
 
-/// Elements [first, first + many) of a tensor as the type has them.
+/// Converts elements [first, first + many) of a tensor to the type.
 static void convert(const SafetensorsModel::Found &tensor, int64_t first, size_t many, const abi::ElementType &type,
                     std::vector<double> &values, std::vector<std::byte> &bytes) {
   values.resize(many);
@@ -105,7 +105,7 @@ static void convert(const SafetensorsModel::Found &tensor, int64_t first, size_t
 }
 
 //===----------------------------------------------------------------------===//
-// What is written
+// Writing
 //===----------------------------------------------------------------------===//
 
 static void writeTensor(OutputFile &file, uint64_t offset, const SafetensorsModel::Found &tensor,
@@ -135,7 +135,7 @@ static std::vector<SafetensorsTensor> describe(const std::vector<SafetensorsMode
   return described;
 }
 
-/// All that belongs into the new directory, written into `folder`.
+/// Writes everything that belongs in the new directory into `folder`.
 static ExportReport writeModel(const ExportOptions &options, const std::string &source, const fs::path &folder) {
   const abi::ElementType &type = abi::elementType(options.type);
   SafetensorsModel model(source);

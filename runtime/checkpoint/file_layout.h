@@ -1,12 +1,12 @@
-// How a rank's shard of a parameter lies in the parameter's tensor of the model file.
+// Where a rank's shard of a parameter is in the parameter's tensor in the model file.
 //
 // The file's tensor, row-major, is the row-major factored tensor of the same elements; logical dimension i is factored
 // dimension permutation[i]. So element (l0, l1, ...) of the logical tensor is element sum(l_i * stride_i) of the
 // file's, where stride_i is the row-major stride of factored dimension permutation[i]. Example: GPT-2's c_attn.weight
 // [768, 2304], factored [768, 3, 12, 64], logical order (3, 12, 64, 768): strides (768, 64, 1, 2304).
 //
-// Memory has the logical order, files have theirs. What is written is therefore put into the file's order first,
-// without gaps ("packed"): then whatever lies in one piece in the file does so in memory too.
+// Memory has the logical order, files have their own. Data is therefore put into the file's order before writing,
+// without gaps ("packed"): whatever is contiguous in the file is then contiguous in memory, too.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -18,7 +18,7 @@
 
 namespace dtc {
 
-/// Elements that follow one another in the shard and lie evenly spaced in the file.
+/// Elements that are consecutive in the shard and evenly spaced in the file.
 struct FileRun {
   int64_t local;   ///< index of the first in the rank's storage
   int64_t logical; ///< row-major index of the first in the logical tensor
@@ -28,13 +28,13 @@ struct FileRun {
   int64_t step;    ///< from one to the next there
   int64_t count;
 
-  /// Some of them.
+  /// The elements [first, first + many) of the run.
   FileRun part(int64_t first, int64_t many) const {
     return {local + first, logical + first, file + first * stride, stride, packed + first * step, step, many};
   }
 };
 
-/// Elements that follow one another in the file.
+/// Elements that are consecutive in the file.
 struct FileRange {
   int64_t file;   ///< index of the first in the file's tensor
   int64_t packed; ///< index of the first among the shard's elements in the file's order
@@ -54,18 +54,18 @@ struct FileBox {
 struct StateTensor {
   const abi::Tensor *tensor;
   const abi::Parameter *parameter;
-  Shard shard;                      ///< all that the rank stores of it, or a part
+  Shard shard;                      ///< everything that the rank stores of it, or a part
   std::vector<int64_t> first;       ///< per logical dimension, the index of the shard's first in the rank's storage
   std::vector<int64_t> fileStrides; ///< per logical dimension, as above
   std::vector<int64_t> fileOrder;   ///< the logical dimensions as the file has them, the slowest first
 
-  /// Calls visit(FileRun) for all elements of the shard in the order of memory, padding left out.
+  /// Calls visit(FileRun) for all elements of the shard in memory order, without padding.
   template <typename Visit> void forEachRun(Visit visit) const;
-  /// Calls visit(StateTensor) for parts of the shard that follow one another in the file's order, each of at most
-  /// `most` elements (at least one).
+  /// Calls visit(StateTensor) for consecutive parts of the shard in the file's order, each of at most `most` elements
+  /// (at least one).
   template <typename Visit> void forEachPart(int64_t most, Visit visit) const;
   FileBox box() const;
-  /// Of this rank's storage, padding included.
+  /// The elements in this rank's storage, padding included.
   int64_t localElements() const;
 
 private:
@@ -121,7 +121,7 @@ template <typename Visit> void StateTensor::forEachPart(int64_t most, Visit visi
 template <typename Visit> void FileBox::forEachRange(Visit visit) const {
   if (elements() == 0)
     return;
-  // Dimensions that are whole join the one before them: that one is the last to be cut.
+  // Whole dimensions merge with the one before them, which is the last to be split.
   int inner = static_cast<int>(size.size());
   int64_t count = 1;
   while (inner > 0) {

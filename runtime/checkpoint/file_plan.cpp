@@ -51,12 +51,12 @@ void FilePlan::add(const std::string &stem, const RankState &state, const std::v
   }
 }
 
-/// Of the ranks that store the same, the one with the least to write so far takes it, the largest tensors first. All
-/// ranks find the same.
+/// Of the ranks that store the same piece, the one with the least to write so far writes it; the largest tensors are
+/// assigned first. All ranks compute the same result.
 void FilePlan::chooseWriters(const abi::Manifest &manifest) {
   Mesh mesh(manifest.mesh());
   Pieces pieces(manifest, mesh);
-  std::vector<std::pair<int64_t, size_t>> bySize; // the largest first, of equal ones the first
+  std::vector<std::pair<int64_t, size_t>> bySize; // the largest first; among equals, in order
   for (size_t number = 0; number < tensors.size(); ++number)
     bySize.emplace_back(-tensors[number].state.localElements(), number);
   std::ranges::sort(bySize);

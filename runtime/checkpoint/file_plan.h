@@ -1,4 +1,4 @@
-// Which tensor of a checkpoint lies in which file, and which rank writes it.
+// Which file each tensor of a checkpoint goes into, and which rank writes it.
 #pragma once
 
 #include "runtime/checkpoint/shards.h"
@@ -11,21 +11,22 @@
 
 namespace dtc {
 
-/// How large files are. There are about as many as ranks, so that they do not wait for each other at one file, but none
-/// is smaller than `least` unless it is the only one, and none larger than `most` unless one tensor is.
+/// Bounds on file sizes. There are about as many files as ranks, so that ranks do not wait for each other at one file.
+/// But no file is smaller than `least` unless it is the only one, and none is larger than `most` unless a single tensor
+/// is.
 struct FileBounds {
   uint64_t least = 16 << 20;
-  uint64_t most = 5'000'000'000; ///< where Hugging Face's tools cut
+  uint64_t most = 5'000'000'000; ///< where Hugging Face's tools split
 };
 
 /// One tensor in its file, and what this rank writes of it.
 struct PlannedTensor {
   size_t file, entry; ///< indices into FilePlan::files and its layout's entries
   StateTensor state;  ///< this rank's shard of it
-  bool mine;          ///< of the ranks that store this shard, this one writes it
+  bool mine;          ///< of the ranks that store this shard, this rank writes it
 };
 
-/// Has copies of all that it needs of a program, and may be read when that is gone.
+/// Copies everything it needs from a program, so it may outlive the program.
 class FilePlan {
 public:
   explicit FilePlan(const RankState &state, const FileBounds &bounds = {});
@@ -36,9 +37,9 @@ public:
   }
 
   std::vector<TensorFile> files;      ///< parameters', then slots'
-  std::vector<TextFile> indexes;      ///< Hugging Face's, of those of which there are several
+  std::vector<TextFile> indexes;      ///< Hugging Face's, for those split into several files
   std::vector<PlannedTensor> tensors; ///< in the files' order
-  uint64_t elementsOfMine = 0;        ///< of what this rank writes, padding in its memory included
+  uint64_t elementsOfMine = 0;        ///< elements that this rank writes, including padding in its memory
   int rank = 0, ranks = 1;
 
 private:

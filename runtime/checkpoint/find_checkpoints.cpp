@@ -31,7 +31,7 @@ std::vector<std::string> listCheckpoints(const std::string &folder) {
 std::optional<int64_t> checkpointStep(const std::string &path) {
   constexpr std::string_view prefix = "step-";
   fs::path folder(path);
-  std::string name = folder.has_filename() ? folder.filename() : folder.parent_path().filename(); // of "step-1/" too
+  std::string name = folder.has_filename() ? folder.filename() : folder.parent_path().filename(); // also for "step-1/"
   int64_t step;
   if (!name.starts_with(prefix))
     return std::nullopt;

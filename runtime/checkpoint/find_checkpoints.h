@@ -1,4 +1,4 @@
-// Where checkpoints are.
+// Finding checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ std::vector<std::string> findCheckpoints(const std::string &path);
 /// The checkpoints in a folder, newest first.
 std::vector<std::string> listCheckpoints(const std::string &folder);
 
-/// N of a checkpoint's path ".../step-N"; none for another path.
+/// N of a checkpoint's path ".../step-N"; nullopt for any other path.
 std::optional<int64_t> checkpointStep(const std::string &path);
 
 } // namespace dtc

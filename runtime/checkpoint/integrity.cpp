@@ -43,7 +43,7 @@ ChecksumList readChecksums(const std::string &directory) {
   return hashes;
 }
 
-/// What lies beside the listed files under a name that is read could be loaded instead of them.
+/// Refuses unlisted files under a name that is read: they could be loaded instead of the listed ones.
 static void refuseUnlisted(const std::string &directory, const std::vector<ChecksumEntry> &entries) {
   std::set<std::string> listed;
   for (const ChecksumEntry &entry : entries)
@@ -61,7 +61,7 @@ static void refuseUnlisted(const std::string &directory, const std::vector<Check
   }
 }
 
-/// One rank's part: the first rank of a folder reads the files that are covered as a whole, tensors go round.
+/// One rank's part: the first rank of a folder reads the files that are covered as a whole; tensors go round-robin.
 void verifyShare(const std::string &directory, const Readers &readers) {
   std::vector<ChecksumEntry> entries = readList(directory);
   if (readers.isFirst())
@@ -98,11 +98,11 @@ void verifyCheckpoint(Communicator &communicator, const std::string &directory) 
 }
 
 //===----------------------------------------------------------------------===//
-// Which one
+// Choosing one
 //===----------------------------------------------------------------------===//
 
-/// What `path` means on this rank's host of the checkpoint that rank 0 has chosen, which was made after `step` steps;
-/// of one whose name does not tell, -1. A file system between hosts may take a moment to show what another one has.
+/// The path on this rank's host of the checkpoint that rank 0 has chosen, made after `step` steps; -1 for one whose
+/// name does not say. A network file system may take a moment to show another host's files.
 static std::string findChosen(const std::string &path, int64_t step, int rank) {
   std::vector<std::string> found;
   auto isChosen = [&](const std::string &candidate) { return checkpointStep(candidate).value_or(-1) == step; };
@@ -125,7 +125,7 @@ static std::string findChosen(const std::string &path, int64_t step, int rank) {
 std::string chooseCheckpoint(Communicator &communicator, const std::string &path, bool verify,
                              const std::function<void(const std::string &)> &warn) {
   bool chooses = communicator.rank() == 0;
-  std::vector<std::string> candidates; // rank 0's: its host may be the first to see the newest one
+  std::vector<std::string> candidates; // rank 0's: its host may be the first to see the newest checkpoint
   runTogether(communicator, [&] {
     if (chooses)
       candidates = findCheckpoints(path);
@@ -145,7 +145,7 @@ std::string chooseCheckpoint(Communicator &communicator, const std::string &path
       return candidate;
     } catch (const PeerLostError &) {
       throw;
-    } catch (const Error &error) { // on all ranks; the one that found it has words
+    } catch (const Error &error) { // on all ranks; the one that found it has a message
       if (!verify)
         throw;
       std::string message = error.what();

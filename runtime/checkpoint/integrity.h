@@ -1,4 +1,4 @@
-// Is a checkpoint what was written? Checksums beside the files say so (checksums.h).
+// Checks that a checkpoint is what was written, by the checksums next to the files (checksums.h).
 #pragma once
 
 #include "runtime/checkpoint/checksums.h"
@@ -13,24 +13,25 @@
 
 namespace dtc {
 
-/// What a checkpoint's list says, by file and tensor.
+/// A checkpoint's checksums, by file and tensor.
 using ChecksumList = std::map<std::pair<std::string, std::string>, uint64_t>;
 
-/// Throws Error (BadInput) where the list is missing or damaged.
+/// Throws Error (BadInput) if the list is missing or damaged.
 ChecksumList readChecksums(const std::string &directory);
 
-/// Holds every file of `directory` against its checksums: on each host all of them, each tensor by one of the ranks
-/// that see the folder. Collective. Throws Error (BadInput) naming the first file or tensor that is missing, differs,
-/// or would be read without being listed, on the rank that found it, and Error without words on the others.
+/// Verifies the checksums of every file of `directory`: each host checks all files, and each tensor is checked by one
+/// of the ranks that see the folder. Collective. Throws Error (BadInput) naming the first file or tensor that is
+/// missing, differs, or would be read without being listed, on the rank that found it, and an Error without a message
+/// on the others.
 void verifyCheckpoint(Communicator &communicator, const std::string &directory);
 
-/// This rank's part of that.
+/// This rank's part of verifyCheckpoint.
 void verifyShare(const std::string &directory, const Readers &readers);
 
-/// The checkpoint to go on from. `path` is one, or a folder of several, or a folder with a folder "checkpoints": then
-/// the newest that is whole is taken, and `warn` is told on one rank of each that was passed over. Without `verify`
-/// the newest is taken as it is. Rank 0 chooses; the others find the one of that step under their own `path`, and a
-/// host that lacks it counts as one on which it is damaged. Collective. Throws Error (BadInput) when there is none.
+/// The checkpoint to resume from. `path` is one, or a folder of several, or a folder with a folder "checkpoints". From
+/// a folder it takes the newest intact one, and calls `warn` on one rank for each that it skips. Without `verify` it
+/// takes the newest without checking. Rank 0 chooses; the other ranks find the checkpoint of that step under their own
+/// `path`. On a host that lacks it, it counts as damaged. Collective. Throws Error (BadInput) when there is none.
 std::string chooseCheckpoint(Communicator &communicator, const std::string &path, bool verify,
                              const std::function<void(const std::string &)> &warn);
 

@@ -1,7 +1,7 @@
-// The factor that keeps gradients of f16 away from zero and from infinity: it multiplies the mean loss over the tokens
-// of a step, those that do not count among them, and the update divides by it. torch.amp.GradScaler's rule: a step
-// whose gradients overflow is not applied and halves it, and after a number of steps in a row that were applied it is
-// doubled. Unlike there, it has a floor.
+// The factor that keeps f16 gradients from underflow and overflow. It multiplies the mean loss over all tokens of a
+// step, including ignored ones, and the update divides by it. The rule is torch.amp.GradScaler's: a step whose
+// gradients overflow is skipped and halves the factor, and a number of consecutive applied steps doubles it. Unlike
+// GradScaler's, the factor has a floor.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ struct LossScale {
   static constexpr double Floor = 1, Most = 0x1p+100;
 
   double value = Floor;
-  int64_t goodSteps = 0; ///< applied since it last changed
-  int64_t skipped = 0;   ///< steps that were not applied, in all
+  int64_t goodSteps = 0; ///< steps applied since it last changed
+  int64_t skipped = 0;   ///< total steps skipped
 
-  /// Whether a step that overflows can be answered by a smaller scale.
+  /// Whether the scale can still shrink after an overflow.
   bool canShrink() const { return value > Floor; }
 
-  /// After each step; `window` steps in a row that were applied double it.
+  /// Call after each step; `window` consecutive applied steps double the scale.
   void update(bool applied, int64_t window) {
     if (!applied) {
       ++skipped;

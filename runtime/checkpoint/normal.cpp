@@ -7,14 +7,14 @@
 
 namespace dtc {
 
-// Always whole blocks: an element must not depend on whether it falls to the vector loop or to its scalar rest.
+// Always whole blocks: an element must not depend on whether the vector loop or its scalar tail computes it.
 static constexpr int64_t Block = 512;
 
 static void fillBlock(float *out, uint32_t stream, uint64_t first, double stddev) {
   double u[Block], v[Block];
   for (int64_t i = 0; i < Block; ++i) {
     uint64_t index = 2 * (first + static_cast<uint64_t>(i));
-    // Through int32_t: AVX2 converts only signed integers to doubles. They have 24 bits.
+    // Through int32_t: AVX2 converts only signed integers to doubles. The values have 24 bits.
     u[i] = 1.0 - static_cast<int32_t>(random::bits(stream, index) >> 8) * 0x1p-24;
     v[i] = static_cast<int32_t>(random::bits(stream, index + 1) >> 8) * (0x1p-24 * 6.283185307179586);
   }

@@ -17,7 +17,7 @@ static int64_t hashOfNumbers(std::array<uint64_t, 3> numbers) {
   return static_cast<int64_t>(checksum(std::as_bytes(std::span(numbers))));
 }
 
-/// A folder's numbers mean something on one host alone; the host's own is its lowest rank.
+/// A folder's device and inode numbers are meaningful on one host only; a host is identified by its lowest rank.
 static int64_t identityOf(const Communicator &communicator, const std::string &directory) {
   const ControlBlock *host = communicator.meetingPlace();
   struct stat status = {};
@@ -47,7 +47,7 @@ std::vector<int64_t> Readers::sumByFolder(const std::vector<int64_t> &ofRanks) c
   return result;
 }
 
-/// For the message alone, so it may take one exchange a tensor. `mine`: the checksums, 0 of parts that are others'.
+/// Only for the message, so it may take one exchange per tensor. `mine`: the checksums, 0 for other ranks' parts.
 static void refuseFirstDifference(Communicator &communicator, const Readers &readers,
                                   const std::vector<LoadedTensor> &tensors, const std::vector<int64_t> &mine) {
   char host[256] = "";

@@ -19,7 +19,7 @@ namespace dtc {
 
 using Clock = std::chrono::steady_clock;
 
-/// Comparisons by which their cost is known.
+/// The number of comparisons that measure their cost.
 static constexpr size_t Trials = 3;
 
 static bool isStored(const std::vector<int64_t> &pieces, size_t rank) { return pieces[rank] != Pieces::None; }
@@ -56,7 +56,7 @@ std::string ReplicaCheck::describe() const {
       copies == all ? "" : fmt::format("; the others are {}", Once));
 }
 
-/// The lowest rank whose copy of a piece has another hash than a lower one's; none where there is none.
+/// The lowest rank whose copy of a piece has a different hash from a lower rank's copy; nullopt if there is none.
 static std::optional<size_t> firstOther(const std::vector<int64_t> &pieces, const std::vector<int64_t> &hashes) {
   std::map<int64_t, int64_t> known; // by piece
   for (size_t rank = 0; rank < hashes.size(); ++rank)
@@ -87,9 +87,9 @@ void ReplicaCheck::compare(int64_t step) {
 }
 
 namespace {
-/// Ranks that store one piece of a tensor.
+/// The ranks that store one piece of a tensor.
 struct Dissent {
-  std::vector<int> odd; ///< those that differ from most of them; all where there is no majority
+  std::vector<int> odd; ///< those that differ from the majority; all if there is no majority
   std::vector<int> even;
 };
 } // namespace
@@ -120,7 +120,7 @@ static std::string hostName() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "?";
 }
 
-/// All ranks know that there is a difference; now each tensor's hash tells where.
+/// All ranks know that there is a difference; now the hash of each tensor shows where.
 void ReplicaCheck::blame(const Tensors &tensors, int64_t step) const {
   Dissent dissent;
   std::string name;
@@ -162,7 +162,8 @@ void ReplicaCheck::noteStep(double taken) { shortestStep = shortestStep > 0 ? st
 int64_t ReplicaCheck::wantedInterval() const {
   if (interval > 0 || seconds.size() < Trials || shortestStep <= 0)
     return interval;
-  // Of these many steps a comparison is the share. The dearest one and the shortest step: it is an upper bound.
+  // A comparison takes the allowed share of this many steps. Using the slowest comparison and the shortest step makes
+  // it an upper bound.
   double steps = std::ceil(*std::ranges::max_element(seconds) / (Share * shortestStep));
   return static_cast<int64_t>(std::clamp(steps, 1.0, static_cast<double>(StepNews::MostInterval)));
 }

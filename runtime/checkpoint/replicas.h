@@ -1,10 +1,10 @@
-// Whether ranks that store the same still store the same.
+// Checks that replicas of the state are still equal.
 //
-// Of a parameter or an optimizer slot that no axis of the mesh splits among all ranks, several ranks store copies. Each
-// updates its own, from the same gradient, and nothing ever brings them together again: a bit that changes in one of
-// them stays, and what is trained and saved from then on is a mixture. So ranks hash their copies now and then and
-// before each checkpoint, and exchange the hashes: one number for all tensors that the same axes split. What is stored
-// once cannot be compared with anything.
+// Unless the mesh axes split a parameter or an optimizer slot over all ranks, several ranks store copies of it. Each
+// rank updates its own copy from the same gradient, and nothing ever synchronizes the copies: a bit that flips in one
+// of them persists, and from then on the run trains and saves a mixture. So ranks hash their copies from time to time
+// and before each checkpoint, and exchange the hashes: one number for all tensors that the same axes split. Data that
+// is stored only once has nothing to be compared with.
 #pragma once
 
 #include "runtime/checkpoint/state.h"
@@ -22,28 +22,28 @@ public:
   /// How much of the time comparisons may take.
   static constexpr double Share = 0.001;
 
-  /// Both outlive it.
+  /// Both arguments outlive it.
   ReplicaCheck(const RankState &state, Communicator &communicator);
 
-  /// What is compared and what is not, for people; empty where there is one rank.
+  /// What is compared and what is not, for people; empty with one rank.
   std::string describe() const;
 
-  /// Throws Error (Corrupted) where copies differ after step `step`: on one rank with the first such tensor, the ranks
-  /// that differ from most of those which store it (of two, both) and what to do, on the others without words.
-  /// Collective. Does nothing when it has done so after this step before.
+  /// Throws Error (Corrupted) if copies differ after step `step`. On one rank the message names the first such tensor,
+  /// the ranks that differ from the majority (both, if there are two) and what to do; on the others it has no message.
+  /// Collective. Does nothing if it has already compared after this step.
   void compare(int64_t step);
 
-  /// Whether it is time to: after each step until an interval is set, which rank 0 knows after three of them.
+  /// Whether a comparison is due: after each step until an interval is set, which rank 0 knows after three comparisons.
   bool isDue(int64_t step) const;
-  /// How long a step took.
+  /// Records how long a step took.
   void noteStep(double seconds);
-  /// Steps from one comparison to the next: what was set, or what comparisons and steps take on this rank asks for; 0:
-  /// not known yet.
+  /// Steps from one comparison to the next: the interval that was set, or the one that follows from the time of
+  /// comparisons and steps on this rank; 0: not known yet.
   int64_t wantedInterval() const;
-  /// Rank 0's, on all ranks. Returns whether it is news.
+  /// Sets rank 0's interval, on all ranks. Returns whether it changed.
   bool setInterval(int64_t steps) { return std::exchange(interval, steps) != steps; }
 
-  /// Seconds that comparisons have taken since this was last asked.
+  /// Seconds that comparisons have taken since the last call.
   double takeSeconds();
 
 private:
@@ -51,7 +51,7 @@ private:
   struct Tensors {
     const std::vector<int64_t> *pieces; ///< which piece each rank stores
     std::vector<const StateTensor *> all;
-    std::vector<uint64_t> hashes; ///< of this rank's copies, when they were last compared
+    std::vector<uint64_t> hashes; ///< of this rank's copies at the last comparison
   };
   void add(const StateTensor &tensor);
   [[noreturn]] void blame(const Tensors &tensors, int64_t step) const;

@@ -1,4 +1,4 @@
-// How many tensors become files: cut by size, and named and listed as Hugging Face's tools look for them.
+// How tensors are split into files: by size, and named and indexed as Hugging Face's tools expect.
 #pragma once
 
 #include "runtime/weights/safetensors.h"
@@ -11,19 +11,19 @@
 namespace dtc {
 
 struct TensorFile {
-  std::string name; ///< "model.safetensors", or "model-00001-of-00003.safetensors" of several
+  std::string name; ///< "model.safetensors", or "model-00001-of-00003.safetensors" if there are several
   SafetensorsLayout layout;
 };
 
-/// A small file that is written whole.
+/// A small file that is written in one go.
 struct TextFile {
   std::string name, text;
 };
 
 uint64_t bytesOf(const SafetensorsTensor &tensor);
 
-/// The tensors in their order, in files named after `stem`. None holds more than `most` bytes of tensors, unless one
-/// tensor alone is larger.
+/// Splits the tensors, in their order, into files named after `stem`. No file holds more than `most` bytes of tensors,
+/// unless a single tensor is larger.
 std::vector<TensorFile> cutIntoFiles(const std::string &stem, std::span<const SafetensorsTensor> tensors,
                                      uint64_t most);
 

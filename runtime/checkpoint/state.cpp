@@ -34,7 +34,7 @@ RankState::RankState(const abi::Manifest &manifest, int rank, Device &device, Me
   momentsOfAll = ofAllRoles(abi::Tensor::SLOT, momentTensors);
 }
 
-/// A rank's own where it has them.
+/// Uses a rank's own tensors where it has them.
 std::vector<StateTensor> RankState::ofAllRoles(abi::Tensor::Kind kind, const std::vector<StateTensor> &own) const {
   if (program.roles_size() == 1)
     return own;
@@ -63,7 +63,7 @@ std::string RankState::fileName(const StateTensor &state) const {
 // On the device
 //===----------------------------------------------------------------------===//
 
-static constexpr int64_t Width = abi::elementType(abi::F32).bytes; // file_layout.cpp: all state that is trained is f32
+static constexpr int64_t Width = abi::elementType(abi::F32).bytes; // file_layout.cpp: all trained state is f32
 static constexpr int64_t PieceElements = Device::PieceBytes / Width;
 
 static int64_t widthOf(const StateTensor &state) { return abi::elementType(state.tensor->type()).bytes; }
@@ -72,7 +72,7 @@ std::byte *RankState::addressOf(const StateTensor &state, int64_t element) const
   return memory.base() + abi::arenaOffset(ownRole, state.tensor->address()) + element * widthOf(state);
 }
 
-/// The nearest of 16 bits, ties to even. NaN stays one.
+/// The nearest 16-bit value, ties to even. NaN stays NaN.
 static uint16_t narrowed(abi::DataType type, float value) {
   if (type == abi::F16)
     return std::bit_cast<uint16_t>(static_cast<_Float16>(value));
@@ -99,7 +99,7 @@ template <typename Visit> static void forEachShortRun(const StateTensor &state, 
 
 void RankState::read(const StateTensor &state,
                      const std::function<void(const FileRun &, std::span<const float>)> &visit) const {
-  if (liesOpen) { // it lies open: no copy on the way
+  if (liesOpen) { // host memory: no intermediate copy
     auto *values = reinterpret_cast<const float *>(addressOf(state, 0));
     return forEachShortRun(state, PieceElements, [&](const FileRun &part) {
       visit(part, {values + part.local, static_cast<size_t>(part.count)});
@@ -108,7 +108,7 @@ void RankState::read(const StateTensor &state,
   int64_t elements = abi::elementsOf(*state.tensor);
   std::vector<float> piece; // the elements from `begin`
   int64_t begin = 0;
-  forEachShortRun(state, PieceElements, [&](const FileRun &part) { // one further on than the other
+  forEachShortRun(state, PieceElements, [&](const FileRun &part) { // one part further than the other side
     if (part.local + part.count > begin + static_cast<int64_t>(piece.size())) {
       begin = part.local;
       piece.resize(static_cast<size_t>(std::min(PieceElements, elements - begin)));
@@ -141,11 +141,11 @@ void RankState::write(const StateTensor &state,
 }
 
 //===----------------------------------------------------------------------===//
-// Coming into being
+// Initialization
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Consecutive elements of one parameter, in memory as in the logical tensor.
+/// Elements of one parameter that are consecutive both in memory and in the logical tensor.
 struct InitRange {
   const StateTensor *state;
   const abi::Init *init;
@@ -156,7 +156,7 @@ struct InitRange {
 };
 } // namespace
 
-/// Ranges of at most some ten thousand elements: pieces of work for threads.
+/// Appends ranges of at most some ten thousand elements: units of work for threads.
 static void appendRanges(const StateTensor &state, std::byte *address, uint32_t stream,
                          std::vector<InitRange> &ranges) {
   constexpr int64_t Most = 1 << 16;
@@ -204,7 +204,7 @@ void RankState::initialize(uint64_t seed, int threads) const {
 
 /// Throws Error (NonFinite) naming the first element that is NaN or infinite.
 static void requireFiniteRun(const FileRun &run, std::span<const float> values, const std::string &name) {
-  constexpr uint32_t Exponent = 0x7f800000; // all ones: NaN or infinity. Whole numbers, for a vectorized loop
+  constexpr uint32_t Exponent = 0x7f800000; // all ones: NaN or infinity. Integers, so that the loop vectorizes
   bool found = false;
   for (float value : values)
     found |= (std::bit_cast<uint32_t>(value) & Exponent) == Exponent;
@@ -258,12 +258,12 @@ uint64_t RankState::hash(const StateTensor &state) const {
 }
 
 //===----------------------------------------------------------------------===//
-// Into the order of files
+// Packing into file order
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Puts runs into the file's order. Runs of a transposed tensor are its columns: some that lie side by side are kept
-/// until they fill a cache line, as storing single elements far apart takes several times as long.
+/// Puts runs into the file's order. Runs of a transposed tensor are its columns. Adjacent columns are kept until they
+/// fill a cache line, because storing single elements far apart takes several times as long.
 class Packer {
 public:
   explicit Packer(std::span<float> packed) : packed(packed) {}
@@ -297,13 +297,13 @@ private:
   std::span<float> packed;
   FileRun first = {};
   int64_t columns = 0;
-  std::vector<float> kept; // one behind the other
+  std::vector<float> kept; // one after the other
 };
 } // namespace
 
-/// `read` calls what it is given for each run of a shard.
+/// `read` calls its argument for each run of a shard.
 template <typename Read> static void packRuns(const std::string &name, std::span<float> packed, Read read) {
-  constexpr int64_t MostOfColumn = 1 << 14; // what is kept stays in the cache
+  constexpr int64_t MostOfColumn = 1 << 14; // the kept columns stay in the cache
   Packer packer(packed);
   read([&](const FileRun &run, std::span<const float> values) {
     requireFiniteRun(run, values, name);

@@ -1,5 +1,5 @@
-// The state that a rank trains: its shards of the parameters and of the optimizer's moments, and how they come into
-// being: from a seed, or from the files of a model. Where nothing is trained, parameters may have 16 bits; these can be
+// The state that a rank trains: its shards of the parameters and of the optimizer's moments. They are initialized from
+// a seed or from the files of a model. In programs that do not train, parameters may have 16 bits; these can be
 // written, not read.
 #pragma once
 
@@ -17,51 +17,52 @@
 
 namespace dtc {
 
-/// RankState::pack of what RankState::copy gave; `name` is for messages.
+/// Like RankState::pack, on data from RankState::copy; `name` is for messages.
 void pack(const StateTensor &state, const std::string &name, std::span<const float> local, std::span<float> packed);
 
 class RankState {
 public:
-  /// All outlive the state; `memory` is of the device. Throws Error (BadInput) for a manifest that contradicts itself.
+  /// All arguments outlive the state; `memory` is the device's. Throws Error (BadInput) for an inconsistent manifest.
   RankState(const abi::Manifest &manifest, int rank, Device &device, Memory &memory);
 
   const abi::Manifest &manifest() const { return program; }
   int rank() const { return ownRank; }
   const std::vector<StateTensor> &parameters() const { return parameterTensors; }
   const std::vector<StateTensor> &moments() const { return momentTensors; }
-  /// Those of all roles: on every rank the same, in the order of the parameters. Of what this rank's role does not have
-  /// the shard is that which it would store.
+  /// The parameters of all roles: the same on every rank, in the order of the parameters. For a parameter that this
+  /// rank's role does not have, the shard is the one that it would store.
   const std::vector<StateTensor> &allParameters() const { return parametersOfAll; }
   const std::vector<StateTensor> &allMoments() const { return momentsOfAll; }
 
-  /// Calls visit(run, values) for all elements of this rank's shard of `state`, or of a part of it, in the order of
-  /// memory, padding left out; long runs are cut.
+  /// Calls visit(run, values) for all elements of this rank's shard of `state`, or of a part of it, in memory order,
+  /// without padding; long runs are split.
   void read(const StateTensor &state, const std::function<void(const FileRun &, std::span<const float>)> &visit) const;
-  /// Puts this rank's shard of `state`, or a part of it, into the order of its file, padding left out. Throws Error
+  /// Puts this rank's shard of `state`, or a part of it, into the order of its file, without padding. Throws Error
   /// (NonFinite) naming the first element that is NaN or infinite.
   void pack(const StateTensor &state, std::span<float> packed) const;
-  /// All that this rank stores of `state`, padding included, as it lies there. Where readsAside(), from any thread, as
-  /// long as nothing changes the state.
+  /// Copies everything that this rank stores of `state`, including padding, in memory order. If readsAside(), it may be
+  /// called from any thread while nothing changes the state.
   void copy(const StateTensor &state, std::span<float> out) const;
-  /// Whether the state can be read beside what the device does; else only by the thread that gives it work.
+  /// Whether the state can be read while the device works; otherwise only the thread that gives the device work may
+  /// read it.
   bool readsAside() const { return liesOpen; }
-  /// Calls fill(run, values) in the same way and stores what it leaves in `values`, which hold nothing before.
+  /// Calls fill(run, values) for the same runs and stores `values`, which are uninitialized before the call.
   void write(const StateTensor &state, const std::function<void(const FileRun &, std::span<float>)> &fill) const;
 
-  /// The name under which a parameter or a slot of it is stored: the parameter's, for slots followed by their own,
-  /// which are PyTorch's words: ".exp_avg" and ".exp_avg_sq" (AdamW), ".momentum_buffer" (SGD).
+  /// The name under which a parameter or a slot of it is stored. For slots it is the parameter's name followed by
+  /// PyTorch's name of the slot: ".exp_avg" and ".exp_avg_sq" (AdamW), ".momentum_buffer" (SGD).
   std::string fileName(const StateTensor &state) const;
 
-  /// Fills the parameters from the program's seed by their published schemes. An element's value depends on the seed,
-  /// the parameter's number and the element's logical index alone: every layout starts from the same weights.
+  /// Fills the parameters from the program's seed by their published schemes. An element's value depends only on the
+  /// seed, the parameter's number and the element's logical index, so every layout starts from the same weights.
   /// Element i of parameter n with stddev s: s * normal(stream(seed, 0, 1000000 + n), i) of runtime/abi/random.h.
   void initialize(uint64_t seed, int threads) const;
 
   /// Fills `tensors` (parameters() or moments()) from files that hold the whole tensors. Throws Error (BadInput) naming
-  /// the first that is missing or has another shape. `where` names the files in messages.
+  /// the first that is missing or has a different shape. `where` names the files in messages.
   void load(const std::vector<StateTensor> &tensors, const SafetensorsModel &model, const std::string &where) const;
 
-  /// Of this rank's shard of `state`, padding left out: ranks that store the same bits there have the same hash.
+  /// The hash of this rank's shard of `state`, without padding: ranks that store the same bits have the same hash.
   uint64_t hash(const StateTensor &state) const;
 
   /// Throws Error (NonFinite) naming the first tensor that holds NaN or infinity in this rank's shards.
@@ -69,7 +70,7 @@ public:
 
 private:
   std::byte *addressOf(const StateTensor &state, int64_t element) const;
-  /// Values in the state's own type.
+  /// Stores values in the state's own type.
   void store(const StateTensor &state, std::byte *address, std::span<const float> values) const;
   std::vector<StateTensor> ofAllRoles(abi::Tensor::Kind kind, const std::vector<StateTensor> &own) const;
 
@@ -78,7 +79,7 @@ private:
   int ownRank;
   Device &device;
   Memory &memory;
-  bool liesOpen; ///< the memory is the host's
+  bool liesOpen; ///< whether the memory is the host's
   std::vector<StateTensor> parameterTensors, momentTensors, parametersOfAll, momentsOfAll;
 };
 

@@ -1,4 +1,4 @@
-// What each rank tells all others when a step is over, in one number.
+// What each rank sends to all others after a step, in one number.
 #pragma once
 
 #include <algorithm>
@@ -8,13 +8,13 @@
 namespace dtc {
 
 struct StepNews {
-  int signal = 0;  ///< that asked this rank to stop; 0: none
-  int phases = 0;  ///< of the checkpoint under way that this rank is through with
-  int failure = 0; ///< exit code of what the checkpoint failed with here; 0: it did not
-  /// Steps from one comparison of replicas to the next as this rank would have it, up to MostInterval; 0: not known
+  int signal = 0;  ///< the signal that asked this rank to stop; 0: none
+  int phases = 0;  ///< of the checkpoint in progress that this rank has finished
+  int failure = 0; ///< exit code if the checkpoint failed on this rank; 0: it did not
+  /// The interval in steps between comparisons of replicas that this rank proposes, up to MostInterval; 0: not known
   /// yet.
   int64_t interval = 0;
-  double computed = 0; ///< seconds for which this rank computed in the step, up to an hour; travels to 5 digits
+  double computed = 0; ///< seconds that this rank computed in the step, up to an hour; sent with 5 digits
 
   static constexpr int64_t MostInterval = (int64_t(1) << 20) - 1;
 
@@ -29,7 +29,7 @@ struct StepNews {
   }
 
 private:
-  /// Of 20 bits: the logarithm of microseconds in steps of 2^-15.
+  /// The largest 20-bit code; a code is the logarithm of microseconds in steps of 2^-15.
   static constexpr uint64_t MostCode = (uint64_t(1) << 20) - 1;
   static constexpr double CodesAnOctave = 1 << 15, Microseconds = 1e6;
   static uint64_t codeOf(double seconds) {

@@ -49,7 +49,7 @@ std::map<std::string, std::string> settingsOf(const abi::Training &training) {
     settings[name] = value.dump();
   for (const abi::OptimizerSetting *setting : abi::optimizerSettings())
     settings[std::string(setting->key)] = Json(abi::settingOf(training, setting->key)).dump();
-  if (training.dropout() < 0) // it is the model's own
+  if (training.dropout() < 0) // the model's default
     settings.erase("dropout");
   return settings;
 }
@@ -117,7 +117,7 @@ static LossScale readLossScale(const std::string &path, const Json &json) {
 
 TrainerState readTrainerState(const std::string &path) {
   Json json = readJsonObject(path);
-  // Positions in the data are computed from these numbers: far below where a product could overflow.
+  // Positions in the data are computed from these numbers. The limits keep their products far from overflow.
   constexpr int64_t MostSteps = 1'000'000'000'000, MostSamples = 1'000'000'000'000'000, MostLength = 1'000'000'000;
   auto member = [&](const char *key) -> const Json & {
     if (!json.contains(key))
