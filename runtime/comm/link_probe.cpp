@@ -24,13 +24,13 @@ constexpr double Nano = 1e-9;
 
 /// Something to measure: a collective of that kind, or a message.
 struct Probe {
-  std::string name; ///< as cluster files have it
+  std::string name; ///< as in cluster files
   Group group;
   double bytes = 0;                         ///< of the payload
-  std::optional<abi::Command> command = {}; ///< none: this rank takes no part
+  std::optional<abi::Command> command = {}; ///< nullopt: this rank takes no part
 };
 
-/// Operands lie at the arena's begin, results behind the largest operand.
+/// Operands are at the start of the arena, results after the largest operand.
 abi::Command collective(abi::Collective::Kind kind, int64_t bytes, int ranks) {
   bool isWhole = kind == abi::Collective::ALL_REDUCE || kind == abi::Collective::BROADCAST;
   abi::Command command;
@@ -61,7 +61,8 @@ std::vector<Probe> probesOf(int rank, int ranks) {
   everybody.ranks.resize(static_cast<size_t>(ranks));
   std::iota(everybody.ranks.begin(), everybody.ranks.end(), 0);
   everybody.self = rank;
-  int64_t unit = int64_t(ranks) * abi::elementType(abi::F32).bytes; // of which every rank has an equal part
+  int64_t unit = int64_t(ranks) * abi::elementType(abi::F32).bytes; // sizes are multiples of this, so that all ranks
+                                                                    // have equal parts
   std::vector<Probe> probes;
   for (int64_t bytes = LeastBytes; bytes <= MostBytes; bytes *= Step) {
     int64_t whole = std::max(bytes / unit * unit, unit);
@@ -78,12 +79,12 @@ std::vector<Probe> probesOf(int rank, int ranks) {
   return probes;
 }
 
-/// Something for a rank to compute while others move: from its core's cache, some ten microseconds at a time.
+/// Work for a rank to compute while data moves: in its core's cache, some ten microseconds at a time.
 class Computation {
 public:
   Computation() : factors(Elements, 0.5F), values(Elements, 1.F) {}
 
-  /// Returns the seconds that it takes so many times.
+  /// Computes `times` times and returns the seconds taken.
   double run(int64_t times) {
     int64_t begin = now();
     for (int64_t time = 0; time < times; ++time)
@@ -92,7 +93,8 @@ public:
     return Nano * static_cast<double>(now() - begin);
   }
 
-  /// What it takes now, as clocks change. So many times, or fewer for some milliseconds.
+  /// The seconds that it takes now, because clock rates change. Averages over `times` runs, or fewer within some
+  /// milliseconds.
   double secondsOfOne(int64_t times) {
     int64_t tried = std::min<int64_t>(times, 2000);
     return run(tried) / static_cast<double>(tried);
@@ -109,8 +111,8 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// What this rank's clock is ahead of the first one's, in nanoseconds. A number that goes from one to the other tells
-/// an upper bound of it, one that goes back a lower one; the shortest trips tell most (Cristian 1989).
+/// How far this rank's clock is ahead of the first rank's, in nanoseconds. A message one way gives an upper bound, a
+/// message back a lower bound; the shortest trips give the tightest bounds (Cristian 1989).
 int64_t aheadOfFirst(Communicator &communicator) {
   constexpr int Trips = 30;
   int64_t there = std::numeric_limits<int64_t>::max(), back = there;
@@ -123,7 +125,7 @@ int64_t aheadOfFirst(Communicator &communicator) {
   return (there - back) / 2;
 }
 
-/// That of a name whose size comes first.
+/// The probe of that name whose size comes first.
 template <typename First> const Probe &find(const std::vector<Probe> &probes, const std::string &name, First first) {
   const Probe *found = nullptr;
   for (const Probe &probe : probes)
@@ -182,10 +184,10 @@ private:
     return Nano * static_cast<double>(end - begin);
   }
 
-  /// By how many seconds a rank's computation takes longer while that moves, which takes `seconds` with nothing
-  /// beside: the mean of the ranks.
+  /// How many seconds longer a rank's computation takes while `probe` moves: the mean over the ranks. Alone, the probe
+  /// takes `seconds`.
   double onceBeside(const Probe &probe, double seconds) {
-    constexpr double Longer = 1.5; // than what moves, for that computing slows it down in turn
+    constexpr double Longer = 1.5; // than the move alone, because computing slows the move down in turn
     auto times = static_cast<int64_t>(std::ceil(Longer * seconds / computation.secondsOfOne(1))) + 1;
     double alone = computation.secondsOfOne(times) * static_cast<double>(times);
     communicator.barrier();
@@ -196,7 +198,7 @@ private:
     return sum / probe.group.size();
   }
 
-  /// What so many computations take, with the start of what moves and until it is over.
+  /// The seconds for `times` computations, from the start of the move until its end.
   double secondsBeside(const Probe &probe, int64_t times) {
     int64_t begin = now();
     CommandHandle moving = communicator.start(probe.group, *probe.command);

@@ -1,4 +1,4 @@
-// How a connection is called in messages.
+// How messages name a connection.
 #pragma once
 
 #include <string>

@@ -23,7 +23,7 @@ StagedCommunicator::Operands StagedCommunicator::operandsOf(const Group &group, 
   abi::forEachMovedRange(
       command, group.size(), [&](uint64_t offset, uint64_t bytes) { operands.read.push_back({offset, bytes}); },
       [&](uint64_t offset, uint64_t bytes) { operands.written.push_back({offset, bytes}); });
-  if (command.start().has_counts()) // rows that do not come go back as they were
+  if (command.start().has_counts()) // rows that do not arrive are copied back unchanged
     operands.read.push_back(operands.written.front());
   return operands;
 }
@@ -44,14 +44,14 @@ CommandHandle StagedCommunicator::start(const Group &group, const abi::Command &
   Operands operands = operandsOf(group, command);
   copyIn(operands.read);
   CommandHandle handle = stages->start(group, command);
-  std::vector<Range> &written = results[{handle.channel, handle.ticket}]; // parts of one have one ticket
+  std::vector<Range> &written = results[{handle.channel, handle.ticket}]; // parts of one collective share a ticket
   written.insert(written.end(), operands.written.begin(), operands.written.end());
   return handle;
 }
 
 CommandTimes StagedCommunicator::wait(const CommandHandle &handle) {
   CommandTimes times = stages->wait(handle);
-  if (auto result = results.extract({handle.channel, handle.ticket})) // else another part's wait has
+  if (auto result = results.extract({handle.channel, handle.ticket})) // otherwise another part's wait has copied it
     copyOut(result.mapped());
   return times;
 }

@@ -1,11 +1,11 @@
-// Ranks whose memory the host cannot reach: what they exchange passes through memory of the host.
+// Ranks whose memory the host cannot access: their data passes through host memory.
 //
-// Each rank has a stage, an arena of the host's with the same offsets, which is what its peers see. An operand is
-// copied onto it when its command starts, after all that the device was given before, and the result off it when it is
-// waited for. Only pages that commands use are ever touched.
+// Each rank has a stage, an arena in host memory with the same offsets, which is what its peers see. An operand is
+// copied to the stage when its command starts, after all work queued on the device before; the result is copied back by
+// the wait. Only pages that commands use are ever touched.
 //
-// The device waits while the host copies: a transport that reads a device's memory itself is faster. This one needs
-// nothing but Device::read and Device::write, and so works on every device, and for many ranks on one.
+// The device waits while the host copies: a transport that reads device memory directly is faster. This one needs only
+// Device::read and Device::write, so it works on every device, and for many ranks on one device.
 #pragma once
 
 #include "runtime/comm/communicator.h"
@@ -22,8 +22,8 @@ namespace dtc {
 
 class StagedCommunicator final : public Communicator {
 public:
-  /// `stages` joins all ranks' stages, of which `stage` is this one's: it has as many bytes as `memory`, shared from
-  /// the same offset. All but `stages` outlive it.
+  /// `stages` connects all ranks' stages. `stage` is this rank's: it has as many bytes as `memory` and is shared from
+  /// the same offset. All arguments but `stages` outlive it.
   StagedCommunicator(Device &device, Memory &memory, Arena &stage, std::unique_ptr<Communicator> stages);
 
   int rank() const override { return stages->rank(); }
@@ -55,7 +55,8 @@ private:
   Memory &memory;
   Arena &stage;
   std::unique_ptr<Communicator> stages;
-  std::map<std::pair<uint32_t, uint64_t>, std::vector<Range>> results; ///< of what is under way, by channel and ticket
+  std::map<std::pair<uint32_t, uint64_t>, std::vector<Range>> results; ///< of commands in progress, by channel and
+                                                                       ///< ticket
 };
 
 } // namespace dtc

@@ -1,4 +1,4 @@
-// All-to-all, of all rows or of as many as counts say.
+// All-to-all of all rows, or of as many as the counts say.
 #include "runtime/abi/element_type.h"
 #include "runtime/comm/command_signature.h"
 #include "runtime/comm/hosts/parts.h"
@@ -8,8 +8,8 @@
 
 namespace dtc {
 
-/// How many rows each member sends each other one; none where all send all. A trip of its own: nobody sends a row
-/// before all counts are known to be right.
+/// How many rows each member sends to each other; empty if all send all rows. This takes a round trip of its own: no
+/// member sends a row before all counts are known to be valid.
 std::vector<int32_t> SpanningGroup::countsOf(const abi::Collective &collective) {
   std::vector<int32_t> counts;
   if (!collective.has_counts())

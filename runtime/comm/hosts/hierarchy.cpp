@@ -1,19 +1,20 @@
-// All-reduce and reduce-scatter that add within hosts first, and all-gather that crosses between hosts once for each.
+// All-reduce and reduce-scatter that add within hosts first, and all-gather that sends each part to each host only
+// once.
 //
-// The members of a host are numbered. Member i of each host adds, together with member i of all others, slice i of an
-// all-reduce's elements (of a reduce-scatter: what members i get), which is cut once more, a part for each host. For
-// the part of another host it adds its own host's terms, which it reads in shared memory, and sends the sum there. For
-// its own host's part it adds the hosts' sums, and gives the result to all of its host's members by writing to their
-// outputs, and to the members i of the other hosts, which do the same. Everything is done in segments: while one is
-// added, others are on their way.
+// The members of a host are numbered. Members i of all hosts together add slice i of an all-reduce's elements (for a
+// reduce-scatter: the elements that members i get). The slice is divided again into one part per host. For another
+// host's part, a member adds its own host's terms, which it reads in shared memory, and sends the sum there. For its
+// own host's part it adds the hosts' sums. It writes the result to the outputs of all members on its host, and sends it
+// to the members i of the other hosts, which do the same. Everything is done in segments: while one is being added,
+// others are in flight.
 //
-// So each host sends 2 (H - 1) / H times the elements for H hosts, not that for every one of its members. Sums are
-// formed in f32 and rounded once: the sums of a host travel as f32 where the operands have 16 bits (a maximum needs no
-// more than these), the results as 16 bits.
+// So with H hosts each host sends 2 (H - 1) / H times the elements, instead of that much for each of its members. Sums
+// are formed in f32 and rounded once: with 16-bit operands a host's sums are sent as f32 (a maximum needs only 16
+// bits), the results as 16 bits.
 //
-// What is gathered goes from member i of a host to the members i of the others. These lay it down where their
-// neighbours see it, in rounds of as much as there is room for, and all take from each other. (Outputs may lie in
-// memory that others do not see.)
+// In an all-gather, data goes from member i of a host to the members i of the others. These put it into shared memory,
+// in rounds of as much as fits, and the members of the host copy it from each other. (Outputs may be in memory that
+// others cannot see.)
 #include "runtime/abi/element_type.h"
 #include "runtime/comm/hosts/parts.h"
 #include "runtime/comm/hosts/spanning_group.h"
@@ -24,7 +25,7 @@
 
 namespace dtc {
 
-/// The type in which sums of one host travel to another.
+/// The type in which one host's sums are sent to another.
 static abi::DataType wireType(const abi::Collective &collective) {
   bool is16Bits = abi::elementType(collective.type()).bytes == 2;
   return is16Bits && collective.reduction() == abi::SUM ? abi::F32 : collective.type();
@@ -38,27 +39,28 @@ bool SpanningGroup::isEven() const {
 bool SpanningGroup::addsWithinHostsFirst(const abi::Collective &collective) const {
   if (!isEven())
     return false;
-  // Where sums are so wide that nothing is saved, those of ranks in their order are as good.
+  // If the sums are so wide that nothing is saved, adding in rank order is as good.
   int64_t width = abi::elementType(collective.type()).bytes, wire = abi::elementType(wireType(collective)).bytes;
   return collective.kind() == abi::Collective::ALL_REDUCE || width * int64_t(here.size()) > wire;
 }
 
 namespace {
 
-/// One member's work in a hierarchical reduction of one part. What it sends and gets of all parts lies one behind the
-/// other, as one run of sums to and from each other host.
+/// One member's work in a hierarchical reduction of one part. The sums of all parts follow one another, as one run to
+/// and one run from each other host.
 struct HierarchicalPart {
-  /// What goes to and comes from the member of equal number on another host.
+  /// What goes to and comes from the member with the same number on another host.
   struct Other {
-    Adding sums;                 ///< of this host's terms, for that one
-    int64_t begin, bytes;        ///< of them in the run
-    std::vector<Strided> places; ///< of its results, in the outputs of this host's members; this member's first
-    int64_t given = 0;           ///< bytes of them that are in all of these
+    Adding sums;                 ///< of this host's terms, for the other host
+    int64_t begin, bytes;        ///< of these sums in the run
+    std::vector<Strided> places; ///< of the other host's results, in the outputs of this host's members; this member's
+                                 ///< first
+    int64_t given = 0;           ///< bytes of the results that are in all of these outputs
   };
 
-  std::vector<Other> others; ///< as the links
-  Adding own, total;         ///< this host's sums of its own part, and the sums of these and the others'
-  int64_t begin, elements;   ///< of that in the run of all parts'
+  std::vector<Other> others; ///< in the order of the links
+  Adding own, total;         ///< this host's sums of its own part, and the totals over all hosts
+  int64_t begin, elements;   ///< of this part in the run of all parts
 };
 
 struct Hierarchy {
@@ -69,12 +71,12 @@ struct Hierarchy {
   int64_t width, wireWidth, segment, ring; // bytes, bytes, elements, elements
   bool toAll;
   std::vector<HierarchicalPart> parts;
-  int64_t elements = 0; ///< of this host's, of all parts
+  int64_t elements = 0; ///< of this host, in all parts
 };
 
 } // namespace
 
-/// As far as the rings allow.
+/// Adds other hosts' parts as far as the rings allow.
 void Hierarchy::addForOthers(std::span<Link> links) {
   for (size_t host = 0; host < links.size(); ++host) {
     Run &sums = links[host].out.runs[0];
@@ -88,7 +90,7 @@ void Hierarchy::addForOthers(std::span<Link> links) {
   }
 }
 
-/// Goes as far as what has come and the rings allow.
+/// Adds totals as far as arrived data and the rings allow.
 void Hierarchy::addUp(std::span<Link> links) {
   addForOthers(links);
   int64_t arrived = elements, done = 0;
@@ -112,7 +114,8 @@ void Hierarchy::addUp(std::span<Link> links) {
     link.in.runs[0].allowed = std::min(elements, done + ring) * wireWidth;
 }
 
-/// Copies results of other hosts, which came into this member's output, to those of the others on this host.
+/// Copies other hosts' results, which arrived in this member's output, to the outputs of the other members on this
+/// host.
 void Hierarchy::giveOn(std::span<const Link> links) {
   for (size_t index = 0; index < parts.size(); ++index)
     for (size_t host = 0; host < links.size(); ++host) {
@@ -125,7 +128,7 @@ void Hierarchy::giveOn(std::span<const Link> links) {
     }
 }
 
-/// A part of so many elements for each host, behind those that come before in the runs.
+/// A part with `counts` elements per host, placed after the earlier parts in the runs.
 static HierarchicalPart behind(const std::vector<int64_t> &before, const std::vector<int64_t> &counts, size_t ownHost,
                                abi::DataType type, abi::DataType wire, abi::Reduction reduction) {
   int64_t own = counts[ownHost], wireWidth = abi::elementType(wire).bytes;
@@ -138,10 +141,10 @@ static HierarchicalPart behind(const std::vector<int64_t> &before, const std::ve
   return part;
 }
 
-/// The place of this member among those of its host.
+/// This member's index among the members of its host.
 size_t SpanningGroup::numberHere() const { return std::find(here.begin(), here.end(), group.self) - here.begin(); }
 
-/// What this member adds for a host.
+/// The share that this member adds for a host.
 Strided SpanningGroup::shareFor(const abi::Collective &collective, std::byte *base, size_t host) const {
   if (collective.kind() == abi::Collective::REDUCE_SCATTER)
     return partOf(collective, base, hosts[host][numberHere()], group.size());
@@ -151,7 +154,7 @@ Strided SpanningGroup::shareFor(const abi::Collective &collective, std::byte *ba
                  static_cast<int64_t>(hosts.size()));
 }
 
-/// That of each member's input here.
+/// That share in each local member's input.
 std::vector<Strided> SpanningGroup::termsFor(const abi::Collective &collective, size_t host) const {
   std::vector<Strided> terms;
   for (int member : here)
@@ -159,7 +162,7 @@ std::vector<Strided> SpanningGroup::termsFor(const abi::Collective &collective, 
   return terms;
 }
 
-/// Where the sums go: into this member's output, and those of its neighbours where all get all.
+/// Where the sums go: into this member's output, and for an all-reduce into its neighbours' outputs, too.
 std::vector<Strided> SpanningGroup::resultsOf(const abi::Collective &collective, size_t host) const {
   if (collective.kind() == abi::Collective::REDUCE_SCATTER)
     return {Strided(output(), shareFor(collective, input(), host).bytes)};
@@ -233,7 +236,7 @@ void SpanningGroup::reduceWithinHostsFirst() {
 void SpanningGroup::gatherOncePerHost() {
   int64_t stageBytes = std::min<int64_t>(SharedArenas::StageBytes, StageSegments * context.options.segmentBytes);
   int64_t room = stageBytes / static_cast<int64_t>(hosts.size() - 1), bytes = 0;
-  std::vector<int64_t> begins; // of the parts, which come one behind the other
+  std::vector<int64_t> begins; // of the parts, which follow one another
   forEachPart([&](const abi::Collective &each) {
     begins.push_back(bytes);
     bytes += gathered(each, 0).bytes;
@@ -262,7 +265,8 @@ void SpanningGroup::gatherOncePerHost() {
   int64_t begin = 0;
   move(links, [&] {
     for (int64_t end = std::min(bytes, begin + room); begin < end; end = std::min(bytes, begin + room)) {
-      // Who waits for its neighbours has sent what others need to come as far: so nobody waits in a circle.
+      // A member that waits for its neighbours has already sent what others need to get here, so there is no circular
+      // wait.
       for (const Link &link : links)
         if (link.in.runs[0].moved < end || link.out.movedBytes() < end)
           return;

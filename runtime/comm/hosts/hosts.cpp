@@ -14,9 +14,9 @@
 
 namespace dtc {
 
-/// What takes less time than waking a thread for it.
+/// Moving this much takes less time than waking a thread.
 static constexpr int64_t ShortBytesBetweenHosts = int64_t(64) << 10;
-/// Handles of groups that span hosts name channels from here on.
+/// Handles of groups that span hosts number their channels from here.
 static constexpr uint32_t SpanningChannel = abi::MaximumChannels;
 
 static Descriptor makeSignal() {
@@ -44,11 +44,11 @@ static std::vector<int> placesOn(const Membership &membership) {
 }
 
 //===----------------------------------------------------------------------===//
-// Failures of both worlds
+// Failures within and between hosts
 //===----------------------------------------------------------------------===//
 
-/// Runs `work`; a failure that it meets in this host's memory is told to the job, and what the job says is thrown: it
-/// may have heard of another one first.
+/// Runs `work`. If it fails within this host, reports that to the job and throws what the job says, because the job may
+/// have heard of another failure first.
 template <typename Work> auto HostsCommunicator::telling(const Work &work) const {
   try {
     return work();
@@ -89,7 +89,7 @@ HostsCommunicator::HostsCommunicator(std::shared_ptr<Membership> ofJob, SharedAr
               placesOn(*membership),
               Streams(*membership, leaving.get(), [this] { control.checkPeers(); }),
               options} {
-  // The membership may live longer than this communicator.
+  // The membership may outlive this communicator.
   membership->onFailure([view = arenas.control, kept = arenas.resources](const FailureNotice &notice) mutable {
     view.fail(notice.rank, notice.reason);
   });
@@ -97,7 +97,7 @@ HostsCommunicator::HostsCommunicator(std::shared_ptr<Membership> ofJob, SharedAr
   showWhereabouts(local->whereabouts());
 }
 
-/// As PeerMemory, leaves first. Threads that move bytes are told to stop.
+/// Leaves first, like PeerMemory. Threads that move bytes are told to stop.
 HostsCommunicator::~HostsCommunicator() {
   eventfd_write(leaving.get(), 1);
   local.reset();
@@ -168,7 +168,7 @@ void HostsCommunicator::handOver() {
   handOverSpanning();
 }
 
-/// What is not waited for goes on meanwhile: the wait may be long.
+/// Other commands continue in the meantime: the wait may be long.
 CommandTimes HostsCommunicator::wait(const CommandHandle &handle) {
   if (handle.channel < SpanningChannel) {
     handOverSpanning();

@@ -1,13 +1,13 @@
 // The communicator of a job on several hosts: shared memory within a host, connections between hosts.
 //
-// A group whose members are all on one host is carried out as in peer_memory.h, any other as in spanning_group.h. Each
-// of the two has its own channels, so that a group of the one kind never queues behind one of the other. As there, a
-// channel has a thread as soon as something is started on it, and whoever waits for what no thread has begun does it
-// instead.
+// Commands of a group on one host run as in peer_memory.h, all others as in spanning_group.h. Each kind has its own
+// channels, so that a group of one kind never queues behind a group of the other. As in peer_memory.h, a channel has a
+// thread as soon as something is started on it, and a waiting thread runs a command itself if the channel's thread has
+// not begun it.
 //
-// A failure in either world is told in the other: what this host's ranks notice of each other goes to the membership,
-// and what that says of others wakes those who wait in shared memory. The membership's first failure is the one that
-// everybody names.
+// Failures are passed on both ways: failures that this host's ranks notice among themselves go to the membership, and
+// failures that the membership reports wake ranks that wait in shared memory. All ranks name the membership's first
+// failure.
 #pragma once
 
 #include "runtime/comm/hosts/spanning_group.h"
@@ -26,13 +26,13 @@ namespace dtc {
 
 class HostsCommunicator final : public Communicator {
 public:
-  /// `local`: this host's ranks, in the order of their numbers in the job, by which its control block calls them.
+  /// `local`: this host's ranks in the order of their numbers in the job, which its control block uses as names.
   HostsCommunicator(std::shared_ptr<Membership> membership, SharedArenas local, HostsOptions options = {});
   ~HostsCommunicator() override;
 
-  /// Connects the members of a group, unless all are on this host, and measures the way between them. All ranks call it
-  /// in one order of groups, before the first command: a group that is not connected then is at its first start, which
-  /// then waits for the others.
+  /// Connects the members of a group, unless all are on this host, and measures the links between them. All ranks call
+  /// it for their groups in the same order, before the first command. A group that is not connected by then is
+  /// connected at its first start, which waits for the other members.
   void connect(const Group &group);
 
   int rank() const override { return membership->rank(); }
@@ -55,16 +55,16 @@ public:
   void poison(std::string_view why) noexcept override;
 
 private:
-  /// A command on its way, or the parts of one.
+  /// A command in flight, or the parts of one.
   struct Flight {
     std::vector<const abi::Command *> parts;
     CommandTimes times;
   };
   struct Channel {
     std::unique_ptr<Stream> stream; ///< null: nothing has been started yet
-    bool unheard = false;           ///< the stream's thread does not know of what was started last
-    std::shared_ptr<Flight> gathering; ///< of which more parts will be started
-    uint64_t lastTicket = 0;           ///< the stream's, which count from 1
+    bool unheard = false;           ///< the stream's thread has not been woken for the last start
+    std::shared_ptr<Flight> gathering; ///< a collective whose remaining parts are still to be started
+    uint64_t lastTicket = 0;           ///< the stream's tickets, which count from 1
     uint64_t started = 0, waited = 0;
     bool isIdle() const { return started == waited; }
   };
@@ -79,16 +79,17 @@ private:
   std::shared_ptr<void> resources;
   std::vector<std::byte *> bases, stages;
   ControlBlock control; ///< this rank's second view, of the lanes of groups that span hosts
-  Descriptor leaving;   ///< readable when this is being destroyed
+  Descriptor leaving;   ///< readable once this object is being destroyed
   HostsContext context;
   std::unique_ptr<PeerMemory> local;
   std::map<std::pair<uint32_t, std::vector<int>>, std::unique_ptr<SpanningGroup>> groups;
-  std::array<Channel, abi::MaximumChannels> channels; // last: their threads end before what they use
+  std::array<Channel, abi::MaximumChannels> channels; // last member: their threads end before what they use is
+                                                      // destroyed
 };
 
 /// Joins this rank's host and makes its communicator. `local`: where the ranks of this host meet; its rank, size and
-/// names are filled in. Connects `groups`, which are all of this rank's. `arena` outlives the communicator.
-/// Throws as connectSharedMemory and Membership::connect.
+/// names are filled in here. Connects `groups`, which are all groups of this rank. `arena` outlives the communicator.
+/// Throws like connectSharedMemory and Membership::connect.
 std::unique_ptr<Communicator> connectHosts(std::shared_ptr<Membership> membership, SharedMemoryOptions local,
                                            Arena &arena, const std::vector<Group> &groups, HostsOptions options = {});
 

@@ -1,7 +1,7 @@
-// How fast is the way to ranks that a rank meets for the first time?
+// Measures the speed of the links to ranks that a rank meets for the first time.
 //
-// The members tell each other how much they will send, which also has them begin together, and send it, all at once:
-// what counts is what leaves this rank, over whichever links.
+// The members announce to each other how much they will send, which also synchronizes them. Then all send at once: what
+// counts is the total that leaves this rank over all its links.
 #include "runtime/comm/hosts/spanning_group.h"
 
 #include "runtime/support/error.h"
@@ -12,7 +12,7 @@
 
 namespace dtc {
 
-/// In all: four times what a slow link may let pass at once, and a tenth of a second over one of 40 MB/s.
+/// In total: four times what a slow link may pass in one burst, and a tenth of a second over a link of 40 MB/s.
 static constexpr int64_t MeasuredBytes = int64_t(4) << 20;
 /// To one rank.
 static constexpr int64_t LeastBytes = int64_t(64) << 10;
@@ -25,7 +25,7 @@ void SpanningGroup::measure() {
   if (ranks.empty())
     return;
   int64_t each = std::max(MeasuredBytes / static_cast<int64_t>(ranks.size()), LeastBytes);
-  std::vector<std::byte> bytes(LeastBytes); // zeros: what lies in memory concerns nobody
+  std::vector<std::byte> bytes(LeastBytes); // zeros: the contents of memory must not leak
   auto through = [&](int64_t count) { return Strided::ring(bytes.data(), LeastBytes, count); };
   std::vector<Link> announced, links;
   for (int rank : ranks) {
@@ -48,7 +48,7 @@ void SpanningGroup::measure() {
   context.streams.move(links, [] {}, [](const Link &) {}, damaged);
   std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
   for (const Link &link : links)
-    limitBytesUnderWay(link.socket); // the shortest trip is known better now than from a greeting
+    limitBytesUnderWay(link.socket); // the shortest round trip is known better now than from a greeting
   double rate = static_cast<double>(each) * static_cast<double>(ranks.size()) / time.count();
   for (int rank : ranks)
     context.isHashed[rank] = rate <= context.options.hashedUpTo;

@@ -34,7 +34,7 @@ void copyPieces(const Strided &target, const Strided &source, int64_t begin, int
 Adding::Adding(abi::DataType from, abi::DataType to, abi::Reduction reduction, int64_t elements)
     : from(from), to(to), reduction(reduction), elements(elements) {}
 
-/// How many elements from here on lie in one piece everywhere.
+/// How many elements from here on are contiguous in all operands.
 int64_t Adding::contiguousElements() const {
   int64_t fromWidth = abi::elementType(from).bytes, toWidth = abi::elementType(to).bytes, result = elements;
   for (const Strided &data : terms)

@@ -1,4 +1,4 @@
-// All-reduce and reduce-scatter in which each member adds up all members' terms of its part.
+// All-reduce and reduce-scatter in which each member adds all members' terms of its part.
 #include "runtime/abi/element_type.h"
 #include "runtime/comm/hosts/parts.h"
 #include "runtime/comm/hosts/spanning_group.h"
@@ -8,11 +8,11 @@
 
 namespace dtc {
 
-/// A member sends this much rather than wait for a second trip: measured with two, over a link that costs only
-/// processor time (bench/hosts.md).
+/// Up to this size, sending everything is faster than a second round trip: measured with two members over a link that
+/// costs only processor time (bench/hosts.md).
 static constexpr int64_t SmallBytes = 64 << 10;
 
-/// Of the tensors that the parts reduce.
+/// The bytes of the tensors that the parts reduce.
 int64_t SpanningGroup::reducedBytes() const {
   int64_t bytes = 0;
   for (const abi::Command *each : current)
@@ -21,15 +21,15 @@ int64_t SpanningGroup::reducedBytes() const {
 }
 
 namespace {
-/// What this member adds of one part. Its terms come one part behind the other, as one run of bytes.
+/// What this member adds in one part. The terms of all parts arrive one after another, as one run of bytes.
 struct PartSum {
   Adding adding;
-  int64_t begin, bytes; ///< in that run
+  int64_t begin, bytes; ///< of this part in that run
 };
 } // namespace
 
-/// Adds as far as `arrived` bytes of the run allow, and lets go what has been added, where all get all. Gives how many
-/// bytes of the run are done with.
+/// Adds as far as `arrived` bytes of the run allow and, for an all-reduce, allows the results to be sent. Returns how
+/// many bytes of the run are no longer needed.
 static int64_t addArrived(std::vector<PartSum> &sums, std::span<Link> links, int64_t arrived, int64_t width,
                           int64_t segment, bool toAll) {
   int64_t added = 0;
@@ -100,7 +100,7 @@ void SpanningGroup::reduce() {
   });
 }
 
-/// Every member gets all terms and adds them all.
+/// Every member gets all terms and adds them itself.
 void SpanningGroup::reduceSmall() {
   int64_t bytes = reducedBytes();
   std::byte *copies = stage(group.size() * bytes);
@@ -112,7 +112,7 @@ void SpanningGroup::reduceSmall() {
     link.in.runs.emplace_back(Strided(copies + member * bytes, bytes));
     forEachPart([&](const abi::Collective &each) { link.out.runs.emplace_back(partOf(each, input(), 0, 1)); });
   }
-  move(links, [] {}); // and with that, all of the input has been sent: the result may lie over it
+  move(links, [] {}); // now all of the input has been sent, so the result may overwrite it
   int64_t begin = 0;
   forEachPart([&](const abi::Collective &each) {
     std::vector<const std::byte *> terms;

@@ -1,6 +1,6 @@
-// All-reduce and reduce-scatter of rows that have logarithms of their weights: each member combines whole rows, of
-// which it gets every other member's, and gives each of them the result of an all-reduce. Some rows at a time, so that
-// what is staged does not grow with the tensors; it does with a row.
+// All-reduce and reduce-scatter of rows with logarithms of their weights. Each member combines whole rows: it receives
+// every other member's rows and, for an all-reduce, sends each member the result. It takes some rows at a time, so the
+// staging memory does not grow with the tensors, only with a row.
 #include "runtime/comm/hosts/parts.h"
 #include "runtime/comm/hosts/spanning_group.h"
 
@@ -8,12 +8,12 @@
 
 namespace dtc {
 
-/// What member `adder` combines, from row `from` of it on, in the operand of a member on this host.
+/// The rows that member `adder` combines, starting at its row `from`, in the operand of a member on this host.
 WeightedRows SpanningGroup::rowsFor(const abi::Collective &collective, int member, int adder, int64_t from) const {
   return rowsOf(collective, input(member), besideInput(member), adder, group.size()).from(from);
 }
 
-/// Where what that one makes of them goes.
+/// Where the results of these rows go.
 WeightedRows SpanningGroup::resultRows(const abi::Collective &collective, int member, int adder, int64_t from) const {
   std::byte *values = output(member), *logs = besideOutput(member);
   bool toAll = collective.kind() == abi::Collective::ALL_REDUCE;
@@ -24,14 +24,14 @@ WeightedRows SpanningGroup::resultRows(const abi::Collective &collective, int me
 void SpanningGroup::mergeRows(const abi::Collective &collective) {
   int64_t rowBytes = (collective.chunk() + 1) * FloatBytes;
   int64_t most = std::max<int64_t>(1, StageSegments * context.options.segmentBytes / rowBytes);
-  int64_t largest = 0; // of the members' numbers of rows, so that all have as many rounds
+  int64_t largest = 0; // the largest row count of any member, so that all run the same number of rounds
   for (int member = 0; member < group.size(); ++member)
     largest = std::max(largest, rowCountOf(collective, member, group.size()));
   for (int64_t begin = 0; begin < largest; begin += most)
     mergeRound(collective, begin, most);
 }
 
-/// Adds to a direction `count` rows, which may go at once or are allowed later.
+/// Adds `count` rows to a direction. They may be sent at once, or are allowed later.
 static void addRows(Direction &direction, const WeightedRows &rows, int64_t count, int64_t chunk, bool atOnce) {
   Strided values(rows.values, chunk * FloatBytes, count, rows.valueStride);
   Strided logs(rows.logs, FloatBytes, count, rows.logStride);
@@ -39,7 +39,7 @@ static void addRows(Direction &direction, const WeightedRows &rows, int64_t coun
     direction.runs.emplace_back(part, atOnce ? part.bytes : 0);
 }
 
-/// The rows [begin, begin + most) of what each member combines.
+/// One round: the rows [begin, begin + most) of what each member combines.
 void SpanningGroup::mergeRound(const abi::Collective &collective, int64_t begin, int64_t most) {
   int64_t chunk = collective.chunk(), rowBytes = (chunk + 1) * FloatBytes;
   bool toAll = collective.kind() == abi::Collective::ALL_REDUCE;

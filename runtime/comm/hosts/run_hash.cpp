@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-// The functions themselves rather than the shared library: programs need nothing but glibc.
+// Header-only instead of the shared library: programs need only glibc.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

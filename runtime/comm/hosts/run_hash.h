@@ -1,4 +1,4 @@
-// The hash that follows what crosses between hosts: XXH3 of 64 bits, against accidents and not against forgers.
+// The hash that follows data sent between hosts: 64-bit XXH3, against accidents, not forgery.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace dtc {
 
 struct Run;
 
-/// Of the bytes of runs in their order, as far as it has been taken.
+/// The running hash over the bytes of runs, in their order.
 class RunHash {
 public:
   RunHash();
@@ -18,13 +18,13 @@ public:
   RunHash(RunHash &&) noexcept;
   RunHash &operator=(RunHash &&) noexcept;
 
-  /// Takes what is new before the first `bytes` bytes of all runs, which are always the same.
+  /// Hashes what is new among the first `bytes` bytes of all runs; the runs must be the same in every call.
   void advance(const std::vector<Run> &runs, int64_t bytes);
   uint64_t value() const;
 
 private:
   struct State;
-  std::unique_ptr<State> state; ///< none: nothing has been taken yet
+  std::unique_ptr<State> state; ///< null: nothing has been hashed yet
   size_t run = 0;
   int64_t ofRun = 0, taken = 0;
 };

@@ -36,7 +36,7 @@ SpanningGroup::SpanningGroup(HostsContext &context, Group ofGroup) : context(con
   connect();
 }
 
-/// To members to which there is no connection yet that the two could share with another group of this channel.
+/// Connects to members with which no connection exists yet for this channel; groups on one channel share connections.
 void SpanningGroup::connect() {
   Group strangers = {{group.ranks[group.self]}, 0, group.channel};
   for (int rank : group.ranks)
@@ -80,7 +80,7 @@ void SpanningGroup::carryOut(Parts parts, uint64_t ofStep) {
   context.control.synchronize(lane(), places);
 }
 
-/// Tells the members on this host what this rank brings, and waits for them.
+/// Announces this rank's operands to the members on this host, and waits for theirs.
 void SpanningGroup::meet(const std::vector<int> &places) {
   ControlBlock &control = context.control;
   Ticket &own = control.ticket(lane(), control.self());
@@ -92,7 +92,7 @@ void SpanningGroup::meet(const std::vector<int> &places) {
       throwMismatch(control.nameOf(control.self()), control.nameOf(place), *current.front(), step);
 }
 
-/// The way to a rank that nobody has measured may be slow.
+/// A link that was never measured may be slow, so it is hashed.
 Link SpanningGroup::linkTo(int member) {
   int rank = group.ranks[member];
   auto known = context.isHashed.find(rank);
@@ -107,7 +107,7 @@ void SpanningGroup::move(std::vector<Link> &links, const std::function<void()> &
       [&](const Link &link) { throwDamage(link); });
 }
 
-/// What it has done to sums here, nobody has seen who could end a step: this rank's part in the command is not done.
+/// No rank that could finish the step has seen the damaged sums: this rank's part of the command is not done.
 void SpanningGroup::throwDamage(const Link &link) const {
   throw Error(fmt::format("what rank {} sent to rank {} for the {} of {} came damaged, over the link between {}: its "
                           "hash is {:016x}, that of what came {:016x}, and TCP has not noticed. Look for errors of the "
@@ -116,7 +116,7 @@ void SpanningGroup::throwDamage(const Link &link) const {
                           abi::valueOf(*current.front()), linkText(link.socket), link.in.hash, link.in.own.value()));
 }
 
-/// Has the system back the memory in which the members of this host find what came for all of them.
+/// Makes the system allocate the memory in which this host's members find data that arrived for all of them.
 void SpanningGroup::backStage() {
   if (madvise(stageOf(group.self), SharedArenas::StageBytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL)
     throw Error("no memory for what ranks of a host receive for each other, " +
@@ -127,7 +127,7 @@ std::byte *SpanningGroup::stageOf(int member) const {
   return context.stages[context.places[group.ranks[member]]] + group.channel * SharedArenas::StageBytes;
 }
 
-/// Memory for what arrives before it is needed. Its contents are anything.
+/// Memory for data that arrives before it is needed. Its contents are uninitialized.
 std::byte *SpanningGroup::stage(int64_t bytes) {
   if (bytes > stagedBytes) {
     staged = std::make_unique_for_overwrite<std::byte[]>(bytes);
@@ -136,7 +136,7 @@ std::byte *SpanningGroup::stage(int64_t bytes) {
   return staged.get();
 }
 
-/// What reduces or gathers does so for all parts at once; others of several parts are carried out one after the other.
+/// Reductions and gathers run all parts at once; the parts of other collectives run one after the other.
 void SpanningGroup::collective() {
   const abi::Collective &first = current.front()->start();
   if (!abi::hasLogs(first)) {
@@ -206,7 +206,7 @@ void SpanningGroup::gatherHere(const abi::Collective &collective) {
   }
 }
 
-/// One member of each other host gets it, and the others there take it from that one's output.
+/// One member of each other host receives the data, and the other members there copy it from that member's output.
 void SpanningGroup::broadcast(const abi::Collective &collective) {
   int root = static_cast<int>(collective.root()), nearest = isHere(root) ? root : here.front();
   int64_t bytes = collective.outer() * collective.chunk() * abi::elementType(collective.type()).bytes;

@@ -1,24 +1,22 @@
 // The collectives of a group whose members are on several hosts.
 //
-// Every command is: the members on this host tell each other their offsets and wait for each other, in the lane of the
-// group's channel; data moves, between hosts over connections and within one through shared memory; they wait for each
-// other again. Members on other hosts are met by the data alone, and by the header before it.
-//   all-reduce      Each member adds up its slice of the elements, of which it gets every other member's terms, and
-//                   gives each of them the result. Terms of members on this host are read where they lie, those of
-//                   others pass through a stage of a few segments, and a segment is on its way back as soon as it is
-//                   added. Of a small all-reduce without two members on one host, every member gets all terms: that is
-//                   one trip instead of two.
-//   reduce-scatter  The first half of that.
-//   Of rows that have logarithms of their weights (rows.cpp), each member combines whole rows in these two, some at a
-//   time, always in the order of members.
-//   all-gather, all-to-all: members on this host are read from, others send what is needed, from and to where it lies.
-//                   With counts (all_to_all.cpp), all members tell each other these first.
-//   send and receive: from and to where the operands lie.
-// Sums are formed in the order of the group's members, 16-bit operands travel as 16 bits, are added in f32 and rounded
-// once: results have the bits of peer_memory.h.
+// Every command works like this. The members on this host exchange their offsets and wait for each other, in the lane
+// of the group's channel. Data moves, between hosts over connections and within a host through shared memory. The
+// members on this host wait for each other again. Members on other hosts are synchronized only by the data and the
+// header before it.
+//   all-reduce Each member gets every other member's terms of its slice, adds them, and sends each member the result.
+//   Terms of members on this host are read in place, those of others pass through a stage of a few segments. A segment
+//   is sent back as soon as it is added. In a small all-reduce without two members on one host, every member gets all
+//   terms: one trip instead of two. reduce-scatter The first half of an all-reduce. For rows with logarithms of their
+//   weights (rows.cpp), each member combines whole rows in these two, some at a time, always in the order of members.
+//   all-gather, all-to-all: data of members on this host is read in place; others send what is needed, directly from
+//   input to output. With counts (all_to_all.cpp), all members exchange these first. send and receive: directly between
+//   the operands.
+// Sums are formed in the order of the group's members. 16-bit operands are sent as 16 bits, added in f32 and rounded
+// once. Results have the same bits as in peer_memory.h.
 //
-// Where every host has equally many members, two or more, all-reduce and reduce-scatter are hierarchical instead
-// (hierarchy.cpp): what crosses between hosts is not each member's terms but each host's sum of them.
+// If every host has the same number of members, two or more, all-reduce and reduce-scatter are hierarchical instead
+// (hierarchy.cpp): hosts send each other their sums instead of each member's terms.
 #pragma once
 
 #include "runtime/abi/mesh.h"
@@ -36,38 +34,39 @@
 namespace dtc {
 
 struct HostsOptions {
-  /// What is added up in one go, and sent on.
+  /// How much is added and sent on at a time.
   int64_t segmentBytes = int64_t(256) << 10;
-  /// Over links that carry no more bytes a second than this, what is sent is hashed: it costs less there than its
-  /// hundredth (bench/hosts.md).
+  /// Data over links with at most this many bytes per second is hashed: hashing costs less than one percent there
+  /// (bench/hosts.md).
   double hashedUpTo = 200e6;
 };
 
-/// What all groups of a rank work with.
+/// What all groups of a rank share.
 struct HostsContext {
   Membership &membership;
   ControlBlock &control;                  ///< of this host's ranks
-  const std::vector<std::byte *> &bases;  ///< their arenas
-  const std::vector<std::byte *> &stages; ///< as SharedArenas has them
-  std::vector<int> places;                ///< of the job's ranks among those of this host, -1 for others
+  const std::vector<std::byte *> &bases;  ///< those ranks' arenas
+  const std::vector<std::byte *> &stages; ///< as in SharedArenas
+  std::vector<int> places;                ///< per rank of the job: its index among the ranks of this host, -1 for
+                                          ///< others
   Streams streams;
   HostsOptions options;
-  /// One for each channel and rank of another host, whatever groups they share.
+  /// One per channel and rank of another host, shared by all groups.
   std::map<std::pair<uint32_t, int>, SharedDescriptor> connections{};
-  /// Whether what goes there is hashed: ranks of other hosts to which the way has been measured.
+  /// Whether data to a rank is hashed, for ranks of other hosts whose links have been measured.
   std::map<int, bool> isHashed{};
 };
 
 class SpanningGroup {
 public:
-  /// Connects the members; all call it in one order of groups. As Membership::connect.
+  /// Connects the members; all call it for their groups in the same order. Throws like Membership::connect.
   SpanningGroup(HostsContext &context, Group group);
 
-  /// Learns how fast the way to its members is where that is not known. All call it, as they make the group.
+  /// Measures the links to members where their speed is not known. All members call it after creating the group.
   void measure();
 
-  /// Returns when the command, or the collective of these parts, which was started in `step`, is done. The group's
-  /// channel carries out one at a time.
+  /// Runs the command, or the collective of these parts, which was started in `step`, and returns when it is done. The
+  /// group's channel runs one at a time.
   void carryOut(Parts parts, uint64_t step);
 
 private:
@@ -78,7 +77,7 @@ private:
   bool isSpread() const { return hosts.size() == group.ranks.size(); }
   bool isHere(int member) const { return context.places[group.ranks[member]] >= 0; }
   uint32_t lane() const { return ControlBlock::SpanningLane + group.channel; }
-  /// Where the operands of a member on this host are: of the part that is being looked at.
+  /// Where the current part's operands are, for a member on this host.
   std::byte *input(int member) const { return at(member, &Ticket::Operands::input); }
   std::byte *output(int member) const { return at(member, &Ticket::Operands::output); }
   std::byte *besideInput(int member) const { return at(member, &Ticket::Operands::besideInput); }
@@ -95,7 +94,7 @@ private:
   [[noreturn]] void throwDamage(const Link &link) const;
   std::byte *stage(int64_t bytes);
 
-  /// Looks at one part after the other.
+  /// Makes each part the current one in turn and visits it.
   template <typename Visit> void forEachPart(const Visit &visit) {
     for (part = 0; part < current.size(); ++part)
       visit(current[part]->start());
@@ -130,13 +129,13 @@ private:
   HostsContext &context;
   Group group;
   std::vector<int> sockets;            ///< of the connection to each member, -1 for those on this host
-  std::vector<std::vector<int>> hosts; ///< the members on each, in the order of their first ones
+  std::vector<std::vector<int>> hosts; ///< the members on each host, hosts in the order of their first members
   std::vector<int> here;               ///< members on this host
-  std::vector<int> herePlaces;         ///< what shared memory calls them
-  uint64_t signature = 0;              ///< of the command under way
-  Parts current;                       ///< of it
-  size_t part = 0;                     ///< of these, the one that is being looked at
-  uint64_t step = 0;                   ///< in which it was started
+  std::vector<int> herePlaces;         ///< their numbers in shared memory
+  uint64_t signature = 0;              ///< of the running command
+  Parts current;                       ///< the parts of the running command
+  size_t part = 0;                     ///< the index of the current part
+  uint64_t step = 0;                   ///< in which the command was started
   std::unique_ptr<std::byte[]> staged;
   int64_t stagedBytes = 0;
 };

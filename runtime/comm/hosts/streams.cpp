@@ -6,7 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <linux/tcp.h> // the C library does not know of the shortest trip
+#include <linux/tcp.h> // the C library's header lacks the minimum round-trip time
 #include <netinet/in.h>
 #include <poll.h>
 #include <string>
@@ -15,21 +15,21 @@
 
 namespace dtc {
 
-/// What one call of the system moves at most: more would keep the other direction waiting.
+/// The most that one system call moves: more would keep the other direction waiting.
 static constexpr int64_t CallBytes = int64_t(1) << 20;
-/// Pieces of one call.
+/// The most pieces in one call.
 static constexpr size_t CallPieces = 128;
-/// Between two looks at whether the ranks of this host still live.
+/// Milliseconds between two checks that the ranks of this host are alive.
 static constexpr int LookInterval = 100;
 
-/// Of a network faster than most: what is under way may be delayed longer than the shortest trip.
+/// The speed of a network faster than most: data in flight may be delayed longer than the shortest round trip.
 static constexpr int64_t BytesPerMicrosecond = int64_t(16) << 10;
 static constexpr int64_t LeastUnderWay = int64_t(128) << 10, MostUnderWay = int64_t(2) << 20;
 
-/// For fewer bytes than these, with more to come, the thread is not woken: it shares a core with kernels, which each
-/// packet would interrupt. Half of what is under way at least, so that sender and receiver work at once.
+/// The thread is not woken for fewer bytes than this while more are to come: it shares a core with kernels, which each
+/// packet would interrupt. It is half of the least amount in flight, so that sender and receiver work at the same time.
 static constexpr int64_t WakeBytes = LeastUnderWay / 2;
-/// For the end of so few it is not worth telling the system.
+/// With so few bytes left it is not worth setting the wake threshold.
 static constexpr int64_t FewBytes = int64_t(16) << 10;
 
 std::optional<int> bytesUnderWay(std::chrono::microseconds roundTrip) {
@@ -37,7 +37,7 @@ std::optional<int> bytesUnderWay(std::chrono::microseconds roundTrip) {
   return bytes > MostUnderWay ? std::nullopt : std::optional(static_cast<int>(bytes));
 }
 
-/// By the size of the buffer for sending, of which the system may grant less.
+/// Sets the size of the send buffer; the system may grant less.
 void limitBytesUnderWay(int socket) {
   tcp_info info = {};
   socklen_t size = sizeof(info);
@@ -59,7 +59,7 @@ Strided Strided::ring(std::byte *base, int64_t ringBytes, int64_t bytes) {
 
 namespace {
 
-/// What a call of the system is given.
+/// The pieces that are passed to one system call.
 class Pieces {
 public:
   bool add(void *data, int64_t bytes) {
@@ -67,7 +67,7 @@ public:
     total += bytes;
     return count < CallPieces && total < CallBytes;
   }
-  /// As much as may go.
+  /// Adds as much as may be moved now.
   void add(Direction &direction, bool sends) {
     if (!direction.hasHeader())
       add(direction.header, direction.headerMoved);
@@ -94,7 +94,7 @@ public:
 
 private:
   void add(uint64_t &word, int64_t moved) { add(reinterpret_cast<std::byte *>(&word) + moved, sizeof(word) - moved); }
-  /// Whether nothing is left of them, and there is room for more.
+  /// Returns whether all of the direction's runs were added and there is room for more.
   bool addRuns(const Direction &direction) {
     for (size_t index = direction.at; index < direction.runs.size(); ++index) {
       const Run &run = direction.runs[index];
@@ -169,7 +169,7 @@ bool Streams::receive(Link &link) const {
   return true;
 }
 
-/// Up to the end of a run: what follows may wait for what this rank makes of it.
+/// Counts only up to the end of a run: what follows may depend on this rank's results.
 int64_t leastWorthWaking(const Direction &in) {
   if (!in.hasHeader() || in.at == in.runs.size())
     return 1;
@@ -177,7 +177,7 @@ int64_t leastWorthWaking(const Direction &in) {
   return left < FewBytes ? 1 : std::min(left, WakeBytes);
 }
 
-/// Has the system wake this thread for as many bytes.
+/// Makes the system wake this thread only once this many bytes are available.
 static void wakeFor(Link &link, int64_t bytes) {
   int least = static_cast<int>(bytes);
   if (link.in.leastAwaited == least)
@@ -190,7 +190,7 @@ void Streams::move(std::span<Link> links, const std::function<void()> &advance, 
                    const Complaint &damaged) const {
   for (Link &link : links)
     for (Direction *direction : {&link.out, &link.in})
-      direction->note(0); // passes by runs of no bytes
+      direction->note(0); // skips empty runs
   advance();
   auto isDone = [](const Link &link) { return link.out.isDone() && link.in.isDone(); };
   while (!std::all_of(links.begin(), links.end(), isDone)) {
@@ -212,7 +212,7 @@ void Streams::move(std::span<Link> links, const std::function<void()> &advance, 
     wakeFor(link, 1);
 }
 
-/// Returns when something may be possible that was not.
+/// Returns when some link may be able to make progress.
 void Streams::awaitAny(std::span<Link> links) const {
   bool canGoOn = false, isBlocked = false, isDone = true;
   for (const Link &link : links)
@@ -228,7 +228,7 @@ void Streams::awaitAny(std::span<Link> links) const {
     lookAround();
 }
 
-/// Asks the system what has become possible; whether anything has.
+/// Asks the system which links can make progress; returns whether any can.
 bool Streams::poll(std::span<Link> links, int milliseconds) const {
   std::vector<pollfd> files;
   files.reserve(links.size() + 2);
@@ -250,7 +250,7 @@ bool Streams::poll(std::span<Link> links, int milliseconds) const {
   if (files[0].revents)
     throwFailure(membership);
   for (size_t i = 0; i < links.size(); ++i) {
-    constexpr int Broken = POLLERR | POLLHUP; // the next call says how
+    constexpr int Broken = POLLERR | POLLHUP; // the next call reports the error
     links[i].out.blocked &= (files[i + 2].revents & (POLLOUT | Broken)) == 0;
     links[i].in.blocked &= (files[i + 2].revents & (POLLIN | Broken)) == 0;
   }

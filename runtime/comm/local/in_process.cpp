@@ -37,7 +37,7 @@ InProcessJob::InProcessJob(int size, std::vector<int> names) : state(std::make_s
 InProcessJob::~InProcessJob() = default;
 
 SharedArenas InProcessJob::joinArenas(int rank, Arena &arena) {
-  // A thread of one's own process does not die alone: a rank only ever leaves.
+  // A thread cannot die without its process, so a rank can only leave.
   ControlBlock control(state->control, state->size, rank, [](int) { return true; }, state->names);
   control.join({arena.bytes(), arena.sharedBegin(), arena.mappedBegin(), arena.mappedBytes(), arena.base()});
   try {

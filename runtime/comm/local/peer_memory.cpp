@@ -14,13 +14,13 @@
 
 namespace dtc {
 
-/// Results larger than this are written past the cache: they would only push out what is there.
+/// Results larger than this bypass the cache: they would only evict what is there.
 static constexpr int64_t CacheBypassBytes = int64_t(1) << 20;
-/// What takes less time than waking a thread for it.
+/// Moving this much takes less time than waking a thread.
 static constexpr int64_t ShortBytes = int64_t(1) << 20;
-/// What is moved while others are waited for; more of it would push out what they are about to read.
+/// The most that is moved while waiting for others; more would evict what they are about to read.
 static constexpr int64_t BesideBytes = int64_t(256) << 10;
-/// Slices of an all-reduce begin at multiples of a cache line, so that no two members write one.
+/// Slices of an all-reduce begin at multiples of a cache line, so that no two members write to the same line.
 static constexpr int64_t SliceBytes = 64;
 
 static int64_t elementBytes(const abi::Collective &collective) { return abi::elementType(collective.type()).bytes; }
@@ -36,8 +36,8 @@ PeerMemory::PeerMemory(SharedArenas arenas)
   };
 }
 
-/// Leaves first: a peer that waits for what this rank never starts is told so, and with it whoever waits on a channel
-/// here for that peer.
+/// Leaves first: a peer that waits for a command that this rank never starts then fails, and with it every thread here
+/// that waits for that peer.
 PeerMemory::~PeerMemory() { control.leave(); }
 
 void PeerMemory::poison(std::string_view why) noexcept { control.fail(control.nameOf(rank()), why); }
@@ -77,9 +77,9 @@ CommandHandle PeerMemory::start(const Group &group, const abi::Command &command)
   std::shared_ptr<Flight> flight = std::exchange(channel.gathering, nullptr);
   int64_t bytes = bytesEach(flight->parts);
   bool isShort = channel.isIdle() && bytes <= ShortBytes;
-  // Two that fill the cache push each other out of it: they are carried out one after the other, in every rank.
+  // Two commands that fill the cache would evict each other's data, so every rank runs them one after the other.
   bool isPostponed = isShort && command.has_start() && bytes > BesideBytes && hasUnheard();
-  // The others need not wait for a thread to hear of it.
+  // Announces it now, so that peers need not wait for a thread to wake.
   if (channel.isIdle() && !isPostponed)
     announce(*flight);
   channel.unheard = isShort ? flight : nullptr;
@@ -112,7 +112,7 @@ CommandTimes PeerMemory::wait(const CommandHandle &handle) {
   return *handle.times;
 }
 
-/// With nothing to run beside, a trip to another thread would only cost time.
+/// With nothing to overlap, handing it to another thread would only cost time.
 CommandTimes PeerMemory::run(const Group &group, const abi::Command &command) {
   if (!channels.at(group.channel).isIdle())
     return Communicator::run(group, command);
@@ -133,7 +133,7 @@ void PeerMemory::carryOut(Flight &flight) {
   flight.times.end = now();
 }
 
-/// Instead of waiting for the others' part of one command, does this rank's part of those that are ready.
+/// Does this rank's part of commands that are ready, instead of waiting for the others' part of one command.
 void PeerMemory::moveUnheard() {
   for (Channel &channel : channels)
     if (channel.unheard && channel.unheard->phase == Flight::Announced &&
@@ -142,7 +142,7 @@ void PeerMemory::moveUnheard() {
       move(*channel.unheard);
 }
 
-/// Tells the others what this rank brings. Nothing else may be under way on the channel.
+/// Announces this rank's operands to the others. Nothing else may be running on the channel.
 void PeerMemory::announce(Flight &flight) {
   control.throwIfFailed();
   Ticket &own = control.ticket(flight.group.channel, rank());
@@ -152,7 +152,7 @@ void PeerMemory::announce(Flight &flight) {
   flight.phase = Flight::Announced;
 }
 
-/// This rank's part of the command, once all others have told theirs.
+/// Does this rank's part of the command, once all others have announced theirs.
 void PeerMemory::move(Flight &flight) {
   flight.times.begin = now();
   control.awaitOthers(flight.group.channel, flight.members);
@@ -206,7 +206,7 @@ void PeerMemory::allReduce(const Group &group, const abi::Collective &collective
     sources.push_back(input(group, member, part) + begin * width);
     targets.push_back(output(group, member, part) + begin * width);
   }
-  // Begin with the own target, then the next ones: no two members write to one at the same time.
+  // Begin with this member's own target, then the next ones, so that no two members write to one at the same time.
   std::rotate(targets.begin(), targets.begin() + group.self, targets.end());
   reduceInto(targets, sources, count, collective.type(), collective.reduction(), elements * width > CacheBypassBytes);
 }
@@ -227,7 +227,7 @@ void PeerMemory::reduceScatter(const Group &group, const abi::Collective &collec
   }
 }
 
-/// As allReduce and reduceScatter, but whole rows at a time: each has one logarithm.
+/// Like allReduce and reduceScatter, but with whole rows, because each row has one logarithm.
 void PeerMemory::mergeRows(const Group &group, const abi::Collective &collective, size_t part) {
   std::vector<WeightedRows> sources, targets;
   for (int member : group.ranks)
@@ -245,7 +245,7 @@ void PeerMemory::mergeRows(const Group &group, const abi::Collective &collective
 void PeerMemory::allGather(const Group &group, const abi::Collective &collective, size_t part) {
   int64_t bytes = collective.chunk() * elementBytes(collective), outer = collective.outer(), members = group.size();
   for (int step = 0; step < members; ++step) {
-    // Everybody begins with another peer.
+    // Each member begins with a different peer.
     int64_t from = (group.self + step) % members;
     for (int64_t row = 0; row < outer; ++row)
       copyBytes(output(group, rank(), part) + (row * members + from) * bytes,
@@ -260,7 +260,7 @@ void PeerMemory::broadcast(const Group &group, const abi::Collective &collective
     copyBytes(target, source, bytes, bytes > CacheBypassBytes);
 }
 
-/// How many rows each member sends each other one; none where all send all.
+/// How many rows each member sends to each other; empty if all send all rows.
 std::vector<int32_t> PeerMemory::countsOf(const Group &group, const abi::Collective &collective, size_t part) {
   std::vector<int32_t> counts;
   if (!collective.has_counts())

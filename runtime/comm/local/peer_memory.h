@@ -1,24 +1,24 @@
 // The collectives of ranks that can read and write each other's arenas directly.
 //
-// Each channel has a lane of the control block, and a thread as soon as something is started on it that is not waited
-// for at once.
+// Each channel has a lane of the control block. It gets a thread as soon as something is started on it that is not
+// waited for at once.
 //
-// Each channel's thread carries out what it finds; whoever waits for what no thread has begun does it instead, so that
-// short commands need no trip to another thread. Peers hear of a command when it is started, if nothing else is under
-// way on its channel.
+// A channel's thread runs the commands in its queue. A waiting thread runs a command itself if the channel's thread has
+// not begun it, so that short commands need no switch to another thread. Peers learn of a command when it is started,
+// if nothing else is running on its channel.
 //
-// A collective of several parts is one meeting: all offsets are published at once, and all parts are moved.
+// A collective of several parts synchronizes once: all offsets are published together, and all parts are moved.
 //
-// Every collective is: publish my offsets, synchronise (all inputs are complete), move data, synchronise (nobody reads
+// Every collective is: publish my offsets, synchronise (all inputs are complete), move data, synchronise (no peer reads
 // my input or writes my output any more). Nothing is packed or staged.
 //   all-reduce      Each member reduces its slice of the elements over all members' inputs and writes it into every
-//                   member's output. Each element is read once per member and written once per member, the least that
-//                   any algorithm moves through memory; in place is safe because slices are disjoint.
+//                   member's output. Each element is read once per member and written once per member, the minimum
+//                   memory traffic of any algorithm; in place is safe because slices are disjoint.
 //   reduce-scatter  Each member reduces its own part over all members' inputs.
-//   Of rows that have logarithms of their weights, each member combines whole rows in these two.
-//   all-gather, all-to-all, broadcast: each member copies what it needs out of its peers' inputs. Of an all-to-all with
-//                   counts all members read all counts first, so that wrong ones stop all of them.
-//   send and receive: the receiver copies out of the sender's operand; to the two it is a collective of their own.
+//   For rows with logarithms of their weights, each member combines whole rows in these two. all-gather, all-to-all,
+//   broadcast: each member copies what it needs out of its peers' inputs. In an all-to-all with counts all members read
+//   all counts first, so that invalid counts stop all of them. send and receive: the receiver copies out of the
+//   sender's operand; the two treat it as a collective between them.
 #pragma once
 
 #include "runtime/comm/communicator.h"
@@ -33,13 +33,13 @@
 
 namespace dtc {
 
-/// What a bootstrap makes for a rank.
+/// What a rank gets when it joins.
 struct SharedArenas {
   ControlBlock control;
   std::vector<std::byte *> bases;  ///< where offset 0 of each rank's arena is for this process
   std::shared_ptr<void> resources; ///< kept until the end: mappings, descriptors
-  /// Where each rank lays down for the others of its host what came from other hosts, StageBytes for each channel. None
-  /// in a job of one host. Not yet backed by memory.
+  /// Where each rank puts data from other hosts for the ranks of its host, StageBytes per channel. Empty in a job on
+  /// one host. The memory is not allocated yet.
   std::vector<std::byte *> stages{};
   static constexpr uint64_t StageBytes = uint64_t(1) << 20;
   static constexpr uint64_t StagesBytes = StageBytes * abi::MaximumChannels; ///< of one rank
@@ -65,7 +65,7 @@ public:
   void poison(std::string_view why) noexcept override;
 
 private:
-  /// A command on its way.
+  /// A command in flight.
   struct Flight {
     enum Phase { New, Announced, Moved };
 
@@ -75,16 +75,18 @@ private:
     Group group;
     std::vector<int> members;
     std::vector<const abi::Command *> parts;
-    uint64_t step; ///< in which it was started
+    uint64_t step; ///< in which the command was started
     Phase phase = New;
     CommandTimes times;
   };
 
   struct Channel {
     std::unique_ptr<Stream> stream;  ///< null: nothing has been started yet
-    std::shared_ptr<Flight> unheard; ///< what the stream's thread does not know of, and only the starter touches
-    std::shared_ptr<Flight> gathering; ///< of which more parts will be started, and only the starter touches
-    uint64_t lastTicket = 0;           ///< the stream's, which count from 1
+    std::shared_ptr<Flight> unheard; ///< a command for which the stream's thread was not woken; used only by the
+                                     ///< starter
+    std::shared_ptr<Flight> gathering; ///< a collective whose remaining parts are still to be started; used only by the
+                                       ///< starter
+    uint64_t lastTicket = 0;           ///< the stream's tickets, which count from 1
     uint64_t started = 0, waited = 0;
     bool isIdle() const { return started == waited; }
   };
@@ -127,7 +129,8 @@ private:
   std::vector<std::byte *> bases;
   std::vector<int> everybody;
   std::atomic<std::thread::id> starter;               ///< the thread that starts and waits
-  std::array<Channel, abi::MaximumChannels> channels; // last: their threads end before what they use
+  std::array<Channel, abi::MaximumChannels> channels; // last member: their threads end before what they use is
+                                                      // destroyed
 };
 
 } // namespace dtc

@@ -12,10 +12,10 @@
 
 namespace dtc {
 
-/// What is written past the cache is written in whole lines.
+/// Writes that bypass the cache are whole lines.
 static constexpr int64_t LineBytes = 64;
 
-/// Writes past the cache, in whole lines: the target is aligned to one and `bytes` a multiple.
+/// Writes past the cache, in whole lines: the target is aligned to a line and `bytes` is a multiple of one.
 static void streamOut(std::byte *target, const std::byte *source, int64_t bytes) {
   for (int64_t line = 0; line < bytes; line += LineBytes)
     for (int64_t i = line; i < line + LineBytes; i += sizeof(__m128i)) {
@@ -48,12 +48,12 @@ struct Sum {
   static int32_t apply(int32_t a, int32_t b) { return static_cast<int32_t>(uint32_t(a) + uint32_t(b)); }
 };
 struct Max {
-  // A NaN on either side wins, so that it is not lost.
+  // A NaN on either side wins, so it is never lost.
   static float apply(float a, float b) { return a > b || a != a ? a : b; }
   static int32_t apply(int32_t a, int32_t b) { return a > b ? a : b; }
 };
 
-/// Elements that are combined as they are.
+/// Elements that are combined in their own type.
 template <typename T> struct AsTheyAre {
   using Element = T;
   using Wide = T;
@@ -123,7 +123,7 @@ void reduceInto(std::span<std::byte *const> targets, std::span<const std::byte *
       return reduceBlocks<From, To, Sum>(targets, sources, elements, bypassCache);
     case abi::MAX:
       return reduceBlocks<From, To, Max>(targets, sources, elements, bypassCache);
-    default: // the validator knows all kinds, and rows are combined elsewhere (weighted_rows.h)
+    default: // unreachable: the validator knows all kinds, and rows are combined elsewhere (weighted_rows.h)
       throw Error(ExitCode::BadInput, "a collective cannot combine elements by " + abi::Reduction_Name(reduction));
     }
   };

@@ -79,7 +79,7 @@ void reportFailure(const std::string &path, int rank, int ranks, int name, std::
 
 namespace {
 
-/// What a rank holds of the job. Destroyed when its communicator is.
+/// A rank's resources in the job. Destroyed with its communicator.
 class Job {
 public:
   explicit Job(const SharedMemoryOptions &options)
@@ -97,7 +97,7 @@ public:
   Job &operator=(const Job &) = delete;
 
   void *control() const { return controlMapping; }
-  /// What the file holds from `begin` to `end`.
+  /// Maps the file's bytes from `begin` to `end`.
   std::byte *map(uint64_t begin, uint64_t end) {
     std::byte *base = mapPeer(file.descriptor(), begin, 0, end - begin);
     mapped.emplace_back(base, end - begin);
@@ -115,8 +115,8 @@ private:
 
 } // namespace
 
-/// Lays all shared parts one after the other into the file, and behind them the stages, and maps them: what lies before
-/// the own part at once, and what lies behind it.
+/// Places all shared parts one after another in the file, followed by the stages, and maps them: everything before this
+/// rank's part in one mapping, and everything after it in another.
 static void mapArenas(Job &job, Arena &arena, const std::vector<int> &everybody, SharedArenas &mapped) {
   ControlBlock &control = mapped.control;
   std::vector<uint64_t> offsets;
@@ -125,14 +125,14 @@ static void mapArenas(Job &job, Arena &arena, const std::vector<int> &everybody,
     offsets.push_back(end);
     end += control.arenaOf(rank).mappedBytes;
   }
-  if (control.ranks() == 1) { // nobody to share with: private memory gets huge pages more readily
+  if (control.ranks() == 1) { // no peers: private memory gets huge pages more readily
     mapped.bases = {arena.base()};
     return;
   }
   uint64_t stagesBegin = end;
   if (control.isPartOfJob())
     end += control.ranks() * SharedArenas::StagesBytes;
-  // Each rank gets the memory of its own part when it maps it, on its own pages; here is seen whether it can be.
+  // Each rank allocates the memory of its own part when it maps it; here it is checked that there is enough.
   if (control.self() == 0)
     job.file.grow(end, /*allocate=*/false);
   control.synchronize(ControlBlock::HostLane, everybody);
@@ -167,7 +167,7 @@ SharedArenas joinSharedMemory(const SharedMemoryOptions &options, Arena &arena) 
     for (int rank = 0; rank < options.size; ++rank)
       everybody[rank] = rank;
     mapArenas(*job, arena, everybody, mapped);
-    // It has a view of its own, which does not keep the job.
+    // It has its own view, which does not keep the job alive.
     job->heart.emplace(ControlBlock(
                            job->control(), options.size, options.rank, [](int) { return true; }, options.names),
                        options.heart);

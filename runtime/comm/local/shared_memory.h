@@ -1,12 +1,12 @@
-// Ranks that are processes of one host, sharing the shared parts of their arenas through one file in memory.
+// Ranks that are processes on one host and share the shared parts of their arenas through one memory file.
 //
-// The file holds a control block (barriers, liveness, failure notice) and every rank's shared part. Two ways to name
-// it: a launcher that starts all ranks makes a Rendezvous, an anonymous file that the children inherit and that no
-// crash can leave behind; ranks started by others (srun, mpirun) agree on a path in this user's directory under
+// The file holds a control block (barriers, liveness, failure notice) and every rank's shared part. There are two ways
+// to name it. A launcher that starts all ranks creates a Rendezvous, an anonymous file that the children inherit and
+// that no crash can leave behind. Ranks started by others (srun, mpirun) agree on a path in this user's directory under
 // /dev/shm, which is removed as soon as all have opened it (job_file.h).
 //
-// A dead rank is noticed by its lock: each rank holds a lock on its own byte of the file, which the system drops when
-// the process ends for whatever reason, zombie or not, whatever becomes of its process number.
+// Locks reveal a dead rank: each rank holds a lock on its own byte of the file. The system releases the lock when the
+// process ends for any reason, zombie or not, whatever happens to its process ID.
 #pragma once
 
 #include "runtime/comm/communicator.h"
@@ -32,7 +32,7 @@ public:
 
   /// The path under which the children open it.
   std::string path() const;
-  /// The launcher's view: it belongs to no rank, may record failures and read them.
+  /// The launcher's view: it belongs to no rank, and may record and read failures.
   ControlBlock control() const;
 
 private:
@@ -42,13 +42,13 @@ private:
   void *memory;
 };
 
-/// What a rank of a launcher says when it gives up, also before it has connected: its peers and the launcher know at
-/// once. Empty words: another rank tells what is wrong. The first failure of a job stands. `rank` of `ranks`: of this
-/// host; `name`: its number in the job.
+/// Reports that a rank started by a launcher gives up, even before it has connected: its peers and the launcher know at
+/// once. Empty `words`: another rank explains what is wrong. Only the first failure of a job counts. `rank` of `ranks`:
+/// on this host; `name`: its number in the job.
 void reportFailure(const std::string &path, int rank, int ranks, int name, std::string_view words) noexcept;
 
 struct SharedMemoryOptions {
-  std::string path; ///< Rendezvous::path(), or a path unique to this job in a directory of this user's
+  std::string path; ///< Rendezvous::path(), or a path unique to this job in one of this user's directories
   int rank = 0;     ///< among those of this host
   int size = 1;
   std::chrono::milliseconds connectTimeout{60000}; ///< how long to wait for the others to start
@@ -56,12 +56,12 @@ struct SharedMemoryOptions {
   HeartOptions heart{};
 };
 
-/// What connectSharedMemory makes its communicator of, for one that reaches further than this host.
+/// What connectSharedMemory makes its communicator from, for use in a communicator that spans hosts.
 SharedArenas joinSharedMemory(const SharedMemoryOptions &options, Arena &arena);
 
 /// Joins the job; returns when all ranks have. Replaces the shared part of `arena` by memory that peers see (its
 /// contents are lost: join before filling it). `arena` outlives the communicator.
-/// Throws Error (Runtime) when a rank does not come in time, naming it, or memory is short, and as JobFile does.
+/// Throws Error (Runtime) when a rank does not join in time, naming it, or when memory is short, and like JobFile.
 std::unique_ptr<Communicator> connectSharedMemory(const SharedMemoryOptions &options, Arena &arena);
 
 } // namespace dtc

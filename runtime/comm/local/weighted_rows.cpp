@@ -32,8 +32,8 @@ WeightedRows denseRows(const abi::Collective &collective, std::byte *values, std
   return {values, collective.chunk() * FloatBytes, logs, FloatBytes};
 }
 
-/// Makes logarithms the rows' shares of the whole weight, in place; returns the whole's logarithm. The largest weight
-/// counts 1 meanwhile, so that no power is too large; a NaN makes NaN of everything.
+/// Replaces logarithms of weights by the rows' shares of the total weight, in place; returns the logarithm of the
+/// total. The largest weight is scaled to 1 in between, so that no exponential overflows; a NaN makes everything NaN.
 static double sharesOf(std::span<double> logs) {
   constexpr double none = -std::numeric_limits<double>::infinity();
   double largest = none, sum = 0;
@@ -60,7 +60,7 @@ static void mergeBlock(std::span<const WeightedRows> targets, std::span<const We
   for (size_t source = 0; source < sources.size(); ++source) {
     const auto *terms = reinterpret_cast<const float *>(at(sources[source]));
     double share = shares[source];
-    if (share != 0) // else not even an infinity counts
+    if (share != 0) // otherwise not even an infinity counts
       for (int64_t i = 0; i < count; ++i)
         sums[i] += share * static_cast<double>(terms[i]);
   }

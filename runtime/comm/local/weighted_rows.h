@@ -1,4 +1,4 @@
-// Rows that each have the logarithm of their weight: what Reduction LOG_SUM_EXP of manifest.proto combines.
+// Rows that each come with the logarithm of their weight: what Reduction LOG_SUM_EXP of manifest.proto combines.
 #pragma once
 
 #include "runtime/abi/element_type.h"
@@ -10,10 +10,10 @@
 
 namespace dtc {
 
-/// Of an element of such rows, and of a logarithm.
+/// The bytes of an element of such rows, and of a logarithm.
 inline constexpr int64_t FloatBytes = abi::elementType(abi::F32).bytes;
 
-/// Where rows of f32 elements and their logarithms lie, one f32 for each row; distances in bytes.
+/// Where rows of f32 elements are, and their logarithms, one f32 per row; distances in bytes.
 struct WeightedRows {
   std::byte *values;
   int64_t valueStride;
@@ -25,19 +25,20 @@ struct WeightedRows {
   }
 };
 
-/// How many rows member `index` of `count` combines: a part of an all-reduce's, one of each p of a reduce-scatter's.
+/// How many rows member `index` of `count` combines: a slice of an all-reduce's rows, or every p-th row of a
+/// reduce-scatter's.
 int64_t rowCountOf(const abi::Collective &collective, int64_t index, int64_t count);
 
-/// These rows, where the whole operand has its values and logarithms.
+/// Those rows within the whole operand's values and logarithms.
 WeightedRows rowsOf(const abi::Collective &collective, std::byte *values, std::byte *logs, int64_t index,
                     int64_t count);
 
-/// Rows of a collective's size, one behind the other.
+/// Rows of a collective's size, stored contiguously.
 WeightedRows denseRows(const abi::Collective &collective, std::byte *values, std::byte *logs);
 
-/// Row i of every target: what rows i of all sources make, added in f64 in the order of the sources and rounded once.
-/// What a row of weight 0 holds does not count; where all weights are 0 the result is 0 and its logarithm -infinity.
-/// `chunk`: elements of a row. A target may be a source; they overlap in no other way.
+/// Combines rows i of all sources into row i of every target, added in f64 in the order of the sources and rounded
+/// once. The values of a row of weight 0 do not count; if all weights are 0, the result is 0 and its logarithm
+/// -infinity. `chunk`: elements of a row. A target may be a source; they overlap in no other way.
 void mergeRows(std::span<const WeightedRows> targets, std::span<const WeightedRows> sources, int64_t rows,
                int64_t chunk);
 

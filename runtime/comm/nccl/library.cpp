@@ -19,18 +19,18 @@ static std::string remedy() {
 
 static constexpr const char *OrderSetting = "NCCL_LAUNCH_ORDER_IMPLICIT";
 
-/// What NCCL is to do that it does not do by itself. A user's own settings stand.
+/// Sets NCCL options that differ from its defaults. A user's own settings win.
 static void setDefaults(bool hasPipeline) {
-  setenv(OrderSetting, hasPipeline ? "0" : "1", 0); // several communicators are in flight at a time
+  setenv(OrderSetting, hasPipeline ? "0" : "1", 0); // several communicators are in flight at the same time
   if (hasPipeline && std::string_view(std::getenv(OrderSetting)) != "0")
     throw Error(
         fmt::format("{} is '{}' in the environment, and a pipeline of stages would hang: a receive waits for what "
                     "is given to NCCL after it; unset it, or set it to 0",
                     OrderSetting, std::getenv(OrderSetting)));
-  setenv("NCCL_RUNTIME_CONNECT", "0", 0); // memory for connections is taken before the program's is
-  // It may be an address too, which NCCL does not take.
+  setenv("NCCL_RUNTIME_CONNECT", "0", 0); // allocates memory for connections before the program allocates its own
+  // The value may also be an address, which NCCL does not accept.
   if (const char *interface = std::getenv("DTC_INTERFACE"); interface && if_nametoindex(interface) != 0)
-    setenv("NCCL_SOCKET_IFNAME", ("=" + std::string(interface)).c_str(), 0); // "=": this one, not all that begin so
+    setenv("NCCL_SOCKET_IFNAME", ("=" + std::string(interface)).c_str(), 0); // "=": an exact match, not a prefix
 }
 
 Library::Library(bool hasPipeline) : hasPipeline(hasPipeline) {

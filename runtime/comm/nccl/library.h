@@ -1,5 +1,5 @@
-// The functions of NCCL that dtc uses, declared here and found when a program of several ranks starts: it is not needed
-// to build dtc. Names and numbers are nccl.h's; test/gpu/nccl_header_test.cpp holds them against it.
+// The NCCL functions that dtc uses, declared here and looked up when a program of several ranks starts: building dtc
+// does not need NCCL. Names and numbers are those of nccl.h; test/gpu/nccl_header_test.cpp compares them with it.
 #pragma once
 
 #include "runtime/device/cuda/driver.h"
@@ -19,15 +19,15 @@ struct UniqueId {
   char bytes[128];
 };
 
-/// ncclResult_t: those of its values that mean something to us.
+/// ncclResult_t: only the values that dtc uses.
 enum Result : int { Success = 0, InProgress = 7 };
-inline constexpr int NoColor = -1; ///< of a rank that is in no part of a cut
+inline constexpr int NoColor = -1; ///< for a rank that is in no part of a split
 /// ncclDataType_t.
 enum Type : int { Uint8 = 1, Int32 = 2, Float16 = 6, Float32 = 7, Bfloat16 = 9 };
 /// ncclRedOp_t.
 enum Operation : int { Sum = 0, Max = 2 };
 
-/// ncclConfig_t as NCCL 2.18 knew it; later ones take their own defaults for what it lacks.
+/// ncclConfig_t of NCCL 2.18; later versions use their defaults for fields that it lacks.
 struct Config {
   size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef, version = 21800;
@@ -37,7 +37,7 @@ struct Config {
   int splitShare = INT_MIN;
 };
 
-// member, result and parameters. Enumerations are int here: so they are passed.
+// member, result and parameters. Enumerations are int here, which is how they are passed.
 #define DTC_NCCL_FUNCTIONS(X)                                                                                          \
   X(GetVersion, int(int *))                                                                                            \
   X(GetUniqueId, int(UniqueId *))                                                                                      \
@@ -57,19 +57,19 @@ struct Config {
   X(GroupStart, int())                                                                                                 \
   X(GroupEnd, int())
 
-// Of later versions: 2.19. Null in older ones.
+// Functions of later versions: 2.19. Null in older ones.
 #define DTC_NCCL_LATER_FUNCTIONS(X)                                                                                    \
   X(MemAlloc, int(void **, size_t))                                                                                    \
   X(MemFree, int(void *))                                                                                              \
   X(CommRegister, int(const Comm, void *, size_t, void **))                                                            \
   X(CommDeregister, int(const Comm, void *))
 
-/// Loaded once, for as long as the process lives: it has threads of its own.
+/// Loaded once and never unloaded, because NCCL has its own threads.
 class Library {
 public:
-  /// Sets what NCCL reads of the environment, unless the user has. With `hasPipeline` commands wait for what is given
-  /// after them: NCCL must not keep the order of the calls. Throws Error (Runtime) that says what is missing, NCCL
-  /// itself or one that is new enough, or which of the user's settings would make a pipeline hang.
+  /// Sets the environment variables that NCCL reads, unless the user has set them. With `hasPipeline`, commands may
+  /// wait for others that are enqueued later, so NCCL must not enforce the order of the calls. Throws Error (Runtime)
+  /// if NCCL is missing or too old, or naming the user's setting that would make a pipeline hang.
   explicit Library(bool hasPipeline = false);
 
 #define DTC_NCCL_DECLARE(member, ...)                                                                                  \
@@ -79,13 +79,13 @@ public:
   DTC_NCCL_LATER_FUNCTIONS(DTC_NCCL_DECLARE)
 #undef DTC_NCCL_DECLARE
 
-  /// NCCL's own words for a result; of `comm`, if there is one, what it says last.
+  /// NCCL's message for a result, and the last error of `comm` if it is not null.
   std::string describe(int result, Comm comm) const;
 
-  /// Whether it launches what is given to several communicators in one order, the order of the calls.
+  /// Whether NCCL launches work for several communicators in the order of the calls.
   bool keepsOrder() const { return !hasPipeline && version >= OldestWithOrder; }
 
-  /// The oldest that has all functions above: 2.18.
+  /// The oldest version that has all required functions: 2.18.
   static constexpr int OldestVersion = 21800;
 
 private:

@@ -15,11 +15,11 @@ namespace dtc {
 
 using namespace std::chrono_literals;
 
-/// A rank meets four groups of transfers, in front and behind, forward and backward, and a collective's 32 blocks: 64
-/// find their place on any GPU. NVLink needs more to be full, a network's adapter does not.
+/// A rank is in four groups of transfers (previous and next stage, forward and backward), and a collective takes 32
+/// blocks: 64 blocks fit on any GPU. Saturating NVLink needs more blocks, a network adapter does not.
 static constexpr int BlocksOfTransfers = 8;
 
-/// Elements as NCCL counts them.
+/// Element type and count in NCCL's terms.
 struct Elements {
   int type;
   size_t count;
@@ -65,7 +65,7 @@ NcclCommunicator::NcclCommunicator(Communicator &host, CudaDevice &device, const
     driver.check(driver.eventCreate(&ready, cuda::EventDisableTiming), "cannot make an event");
     nccl::Config config;
     nccl::UniqueId id = agreeOnId();
-    int result = library.CommInitRankConfig(&world, size(), id, rank(), &config); // before `world` is read
+    int result = library.CommInitRankConfig(&world, size(), id, rank(), &config); // must run before `world` is read
     settle(result, world, "cannot join the ranks");
     makeMembers();
     if (library.MemAlloc && library.MemFree)
@@ -78,7 +78,7 @@ NcclCommunicator::NcclCommunicator(Communicator &host, CudaDevice &device, const
   watcher = std::jthread([this](const std::stop_token &stop) { watch(stop); });
 }
 
-/// The first rank's, sent number by number.
+/// The first rank's ID, sent one number at a time.
 nccl::UniqueId NcclCommunicator::agreeOnId() {
   nccl::UniqueId id;
   if (rank() == 0)
@@ -92,7 +92,7 @@ nccl::UniqueId NcclCommunicator::agreeOnId() {
   return id;
 }
 
-/// All ranks take part in each cut, one after the other.
+/// All ranks take part in each split, one split after the other.
 void NcclCommunicator::makeMembers() {
   std::set<uint32_t> transfers = groupsOfTransfers(manifest);
   for (Group &group : groupsOf(manifest, rank())) {
@@ -114,7 +114,7 @@ void NcclCommunicator::makeMembers() {
   }
 }
 
-/// So that NCCL need not copy it first where the GPUs reach each other.
+/// Registers the memory, so that NCCL need not copy it first if the GPUs can reach each other.
 void NcclCommunicator::show(Memory &shown) {
   memory = &shown;
   if (!library.CommRegister || !library.CommDeregister || shown.bytes() == 0)
@@ -132,7 +132,7 @@ NcclCommunicator::~NcclCommunicator() {
   release();
 }
 
-/// Where something went wrong nobody is waited for.
+/// After a failure, does not wait for any rank.
 void NcclCommunicator::release() noexcept {
   const cuda::Driver &driver = device.getGpu().driver;
   auto end = [&](nccl::Comm comm) {
@@ -159,7 +159,7 @@ void NcclCommunicator::release() noexcept {
     driver.eventDestroy(ready);
 }
 
-/// Waits until what was begun with `result` is set up or given; NCCL says so from call to call.
+/// Waits until the operation that returned `result` is complete; NCCL reports this when polled.
 void NcclCommunicator::settle(int result, nccl::Comm comm, const char *what) {
   while (result == nccl::InProgress) {
     host.checkPeers();
@@ -209,7 +209,7 @@ CommandHandle NcclCommunicator::start(const Group &group, const abi::Command &co
   if (member.comm) {
     driver.check(driver.eventRecord(ready, device.getStream()), "cannot begin a command");
     driver.check(driver.streamWaitEvent(stream, ready, 0), "cannot begin a command");
-    // Two at once may take each other's place on the GPU, and wait for ever.
+    // Two concurrent collectives may each hold the blocks that the other needs, and deadlock.
     if (previous && command.has_start() && !library.keepsOrder())
       driver.check(driver.streamWaitEvent(stream, previous, 0), "cannot begin a command");
   }
@@ -217,7 +217,7 @@ CommandHandle NcclCommunicator::start(const Group &group, const abi::Command &co
   int64_t begin = mark();
   give(member);
   int64_t over = mark();
-  for (const Part &part : std::exchange(member.gathering, {})) { // each is waited for by itself
+  for (const Part &part : std::exchange(member.gathering, {})) { // each part has its own wait
     *part.times = {begin, over};
     cuda::EventHandle end = takeEvent();
     driver.check(driver.eventRecord(end, stream), "cannot begin a command");
@@ -238,7 +238,7 @@ CommandTimes NcclCommunicator::wait(const CommandHandle &handle) {
   return *handle.times;
 }
 
-/// All parts in one group of the library's, which are one kernel to it.
+/// Enqueues all parts in one NCCL group, which NCCL launches as one kernel.
 void NcclCommunicator::give(Member &member) {
   if (member.comm)
     settle(library.GroupStart(), member.comm, "cannot begin a command");
@@ -253,7 +253,7 @@ void NcclCommunicator::give(Member &member) {
     settle(library.GroupEnd(), member.comm, "cannot begin a command");
 }
 
-/// In a group of one every kind of collective moves what there is, and there is nobody to send to.
+/// In a group of one, every kind of collective is a copy, and there is no peer to send to.
 void NcclCommunicator::giveAlone(const abi::Command &command) {
   const abi::Collective &collective = command.start();
   uint64_t bytes = abi::bytesOf(collective.type(), uint64_t(abi::inputElements(collective, 1)));
@@ -288,7 +288,7 @@ void NcclCommunicator::giveCollective(Member &member, const abi::Collective &col
   }
 }
 
-/// Each row [o][m] of a peer is a message of its own; see manifest.proto for where they lie.
+/// Each row [o][m] of a peer is a separate message; manifest.proto describes the layout.
 void NcclCommunicator::giveAllToAll(Member &member, const abi::Collective &collective) {
   int64_t ranks = member.group.size(), middle = collective.middle();
   auto [type, count] = elementsOf(collective.type(), collective.chunk());
@@ -319,7 +319,7 @@ void NcclCommunicator::giveTransfer(Member &member, const abi::Transfer &transfe
 }
 
 //===----------------------------------------------------------------------===//
-// The watch
+// The watchdog
 //===----------------------------------------------------------------------===//
 
 void NcclCommunicator::poison(std::string_view why) noexcept {
@@ -376,7 +376,7 @@ static std::string describe(const abi::Command &command, const abi::Manifest &ma
   return kind + " of '" + abi::valueOf(command) + "'" + (location.empty() ? "" : " at " + location);
 }
 
-/// What it may be that nobody goes on with.
+/// The oldest unfinished command, which may be the one that hangs.
 std::string NcclCommunicator::describeOldest() {
   const cuda::Driver &driver = device.getGpu().driver;
   std::lock_guard lock(mutex);

@@ -1,22 +1,23 @@
-// Ranks that have a GPU each, and exchange through NVIDIA's library.
+// Ranks that have a GPU each and communicate through NVIDIA's library NCCL.
 //
-// Each group has a communicator of NCCL's and a stream of the GPU. A command's stream waits for all that the device was
-// given before its start, and the device waits for the command's end where the list does: by events, so the host waits
-// for neither, and may be far ahead. NCCL asks all ranks to start everything in one order, and so does Communicator.
+// Each group has an NCCL communicator and a GPU stream. A command's stream waits for all work queued on the device
+// before its start, and the device waits for the command's end where the list does. Both use events, so the host waits
+// for neither and may run far ahead. NCCL requires all ranks to start everything in the same order, and so does
+// Communicator.
 //
-// Collectives run one after the other: two that are under way may each hold on one GPU the place that the other needs
-// on the next. The sends and receives of a pipeline cannot: a receive waits for what is given later. Those of a group
-// follow each other, and run beside everything else; so that all that may wait finds its place, their groups take few
-// blocks.
+// Collectives run one after the other: two concurrent ones may each hold the blocks on one GPU that the other needs on
+// the next. A pipeline's sends and receives cannot be serialized like this, because a receive waits for work that is
+// queued later. Those of one group run in order, concurrently with everything else. Their groups take few blocks, so
+// that everything that may wait fits on the GPU.
 //
-// Groups' communicators block: a call returns when its work is given to the stream. The others hand each call to a
-// thread that NCCL starts, and must not be asked for errors by another thread meanwhile. Only joining does not block,
-// so that a rank that never comes is noticed.
+// Groups' communicators are blocking: a call returns once its work is enqueued on the stream. Nonblocking ones hand
+// each call to a thread that NCCL starts, and another thread must not query errors in the meantime. Only joining is
+// nonblocking, so that a rank that never arrives is noticed.
 //
-// Parts that do not lie in one piece are one call for each piece, in one group of NCCL's.
+// Parts that are not contiguous take one call per piece, in one NCCL group.
 //
-// A watch looks several times a second for ranks that have ended, for errors that NCCL found meanwhile, and for
-// commands that take longer than any should. It alone notices: who waits for a GPU hears nothing.
+// A watchdog checks several times a second for ranks that have ended, for errors inside NCCL, and for commands that
+// exceed the timeout. Only it can notice them: a thread that waits for a GPU cannot.
 #pragma once
 
 #include "runtime/comm/communicator.h"
@@ -36,18 +37,20 @@ namespace dtc {
 class NcclCommunicator final : public Communicator {
 public:
   struct Options {
-    /// Called once, by the watch's thread: a rank is lost, or NCCL failed. Cannot go on: it ends the process.
+    /// Called once by the watchdog's thread when a rank is lost or NCCL failed. The rank cannot continue: the callback
+    /// ends the process.
     std::function<void(const Error &)> onFailure;
     std::chrono::milliseconds timeout{std::chrono::minutes(10)}; ///< of one command
   };
 
-  /// For a rank of a program; `host` joins the ranks' hosts. All outlive it. Returns when all ranks are
-  /// there. `device` has no memory yet: NCCL takes its own first, and then gives the device what peers are to see.
-  /// Throws Error (Runtime) as nccl::Library, and with NCCL's words.
+  /// For a rank of a program; `host` connects the ranks' hosts. All arguments outlive it. Returns when all ranks have
+  /// joined. `device` has no memory yet: NCCL allocates its own first, and then the memory for the device that peers
+  /// will see. Throws Error (Runtime) like nccl::Library, and with NCCL's messages.
   NcclCommunicator(Communicator &host, CudaDevice &device, const abi::Manifest &manifest, Options options);
   ~NcclCommunicator() override;
 
-  /// What commands read and write, before the first of them. It outlives the communicator.
+  /// Registers the memory that commands read and write. Call it before the first command. The memory outlives the
+  /// communicator.
   void show(Memory &memory);
 
   int rank() const override { return host.rank(); }
@@ -64,19 +67,19 @@ public:
   void poison(std::string_view why) noexcept override;
 
 private:
-  /// Of what will be given to NCCL at once.
+  /// One part of what is passed to NCCL together.
   struct Part {
     const abi::Command *command;
     uint64_t ticket;
-    std::shared_ptr<CommandTimes> times; ///< its own: the observer turns numbers of moments into times
+    std::shared_ptr<CommandTimes> times; ///< its own: the observer converts mark numbers into times
   };
-  /// A group, as NCCL has it.
+  /// A group in NCCL's terms.
   struct Member {
     Group group;
     nccl::Comm comm = nullptr; ///< null in a group of one
     cuda::StreamHandle stream = nullptr;
-    void *shown = nullptr; ///< memory, as NCCL calls it; null where it knows of none
-    std::vector<Part> gathering{}; ///< of a collective of which more parts will be started
+    void *shown = nullptr; ///< NCCL's handle of the registered memory; null if there is none
+    std::vector<Part> gathering{}; ///< parts of a collective whose remaining parts are still to be started
   };
   /// A command between its start and its end on the GPU.
   struct Flight {
@@ -85,7 +88,7 @@ private:
     cuda::EventHandle end;
     std::chrono::steady_clock::time_point started;
     std::shared_ptr<CommandTimes> times;
-    bool isWaitedFor = false; ///< its event may be used again once it is over
+    bool isWaitedFor = false; ///< its event may be reused once it is over
   };
 
   nccl::UniqueId agreeOnId();
@@ -111,17 +114,17 @@ private:
   Options options;
   nccl::Comm world = nullptr;
   std::vector<Member> members;
-  cuda::EventHandle ready = nullptr;    ///< of the device, when a command starts
-  cuda::EventHandle previous = nullptr; ///< the end of the last command that NCCL was given in order
+  cuda::EventHandle ready = nullptr;    ///< the device's progress when a command starts
+  cuda::EventHandle previous = nullptr; ///< the end of the last command enqueued in order
 
-  std::mutex mutex; // of what follows: the watch reads it
+  std::mutex mutex; // protects the following members, which the watchdog reads
   std::deque<Flight> flights;
   std::vector<cuda::EventHandle> spare;
   uint64_t tickets = 0;
   bool tellsTimes = false;
 
   std::atomic<bool> isPoisoned = false;
-  std::jthread watcher; // last: it ends before what it watches
+  std::jthread watcher; // last member: it ends before what it watches is destroyed
 };
 
 } // namespace dtc

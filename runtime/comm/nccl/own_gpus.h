@@ -1,4 +1,4 @@
-// Whether ranks can work with their GPUs as they are given.
+// Checks that ranks can use the GPUs assigned to them.
 #pragma once
 
 #include "runtime/comm/communicator.h"
@@ -6,8 +6,9 @@
 
 namespace dtc {
 
-/// All ranks call it. Throws Error (Runtime) where two ranks work on one GPU, which NCCL refuses, or on GPUs of several
-/// kinds: what is computed on every rank would differ, and so would what should be equal. One rank says which.
+/// All ranks call it. Throws Error (Runtime) if two ranks use one GPU, which NCCL refuses, or if ranks use GPUs of
+/// different kinds: replicated computations would differ, and so would results that must be equal. One rank's message
+/// names them.
 void requireOwnGpus(Communicator &hosts, const cuda::Gpu &gpu);
 
 } // namespace dtc
