@@ -1,4 +1,4 @@
-// Tables, and nothing but tables: a new habit is a new word in a row.
+// Only tables: to support another name, add a word to a row.
 #include "runtime/config/habits.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ struct Row {
   std::initializer_list<std::string_view> theirs;
 };
 
-/// Our key, and what others call it.
+/// dtc's key, and the names that other tools use.
 const Row settingNames[] = {
     {"steps", {"max_steps", "max_iters", "train_iters", "num_steps", "total_steps", "train_steps", "training_steps"}},
     {"global_batch",
@@ -58,7 +58,7 @@ const Row settingNames[] = {
     {"separate_documents", {"reset_attention_mask", "reset_position_ids", "eod_mask_loss", "document_mask"}},
 };
 
-/// What to write, and the options that ask for it.
+/// What to write in dtc, and the options of other tools that mean the same.
 const Row options[] = {
     {"write -n RANKS",
      {"nproc_per_node", "np", "ntasks", "ntasks_per_node", "num_processes", "num_gpus", "n_gpus", "world_size"}},
@@ -122,7 +122,7 @@ const Row verbs[] = {
 
 } // namespace
 
-/// The row of a table that has `name` among what others say, or, if asked, under ours.
+/// The row of a table that has `name` among other tools' names or, if asked, dtc's own.
 template <size_t count> static std::string_view find(const Row (&table)[count], std::string_view name, bool orOurs) {
   for (const Row &row : table)
     if ((orOurs && row.ours == name) || std::ranges::find(row.theirs, name) != row.theirs.end())
@@ -130,7 +130,7 @@ template <size_t count> static std::string_view find(const Row (&table)[count], 
   return "";
 }
 
-/// "--Tensor-Parallel-Size" as the tables write it.
+/// "--Tensor-Parallel-Size" in the spelling of the tables.
 static std::string plain(std::string_view name) {
   name.remove_prefix(std::min(name.find_first_not_of('-'), name.size()));
   std::string text(name);

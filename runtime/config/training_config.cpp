@@ -1,4 +1,4 @@
-// Training settings: the table of them, and how a file and assignments fill it.
+// The table of training settings, and how a file and assignments set them.
 #include "runtime/config/training_config.h"
 
 #include "runtime/abi/bucket_size.h"
@@ -106,7 +106,7 @@ Setting choice(std::string_view section, std::string_view key, const std::string
   return {section, key, assign, [=](const Training &training) { return fmt::format("\"{}\"", (training.*get)()); }};
 }
 
-/// What layers keep for their backward pass.
+/// The setting of what layers keep for their backward pass.
 Setting recomputeSetting() {
   auto assign = [](Training &training, const toml::node &node) -> std::string {
     std::string value = node.is_string() ? *node.value<std::string>() : std::string();
@@ -119,7 +119,7 @@ Setting recomputeSetting() {
   return {"memory", "recompute", assign, print};
 }
 
-/// Negative in the message: as the model file says; there is no way to write that but to leave the key out.
+/// A negative value in the message means the model file's dropout; users get that only by leaving the key out.
 Setting dropoutSetting() {
   Setting setting = real("model", "dropout", &Training::dropout, &Training::set_dropout, share);
   setting.print = [print = setting.print](const Training &training) {
@@ -128,7 +128,7 @@ Setting dropoutSetting() {
   return setting;
 }
 
-/// Bytes, or a word.
+/// A setting that takes bytes or a word.
 Setting bucketSetting() {
   auto assign = [](Training &training, const toml::node &node) -> std::string {
     std::string text = node.is_integer() ? std::to_string(*node.value<int64_t>()) : node.value_or<std::string>("");
@@ -139,7 +139,7 @@ Setting bucketSetting() {
     return "";
   };
   return {"communication", "bucket_bytes", assign,
-          [](const Training &training) { // a program of before there were buckets says nothing
+          [](const Training &training) { // programs from before buckets existed do not have it
             return training.bucket_bytes().empty() ? std::string() : fmt::format("\"{}\"", training.bucket_bytes());
           }};
 }
@@ -206,7 +206,7 @@ const Setting *find(std::string_view section, std::string_view key) {
 std::string valueText(const toml::node &node) {
   std::ostringstream stream;
   node.visit([&](const auto &value) { stream << value; });
-  constexpr size_t shown = 80; // a value may be as long as its file
+  constexpr size_t shown = 80; // a value may be as long as the whole file
   std::string text = stream.str();
   return text.size() <= shown ? text : text.substr(0, shown) + "...";
 }
@@ -303,7 +303,7 @@ void requireOpen(const std::string &assignment) {
                                            assignment, fmt::join(known, ", ")));
 }
 
-/// What no single setting shows. An error here is the file's when there is one.
+/// Checks that need several settings. An error is reported for the file, if there is one.
 void checkTogether(const Training &training, const std::string &path) {
   auto fail = [&](const std::string &problem) {
     throw Error(ExitCode::BadInput, path.empty() ? problem : fmt::format("{}: {}", path, problem));
@@ -316,7 +316,7 @@ void checkTogether(const Training &training, const std::string &path) {
                      training.minimum_learning_rate(), training.learning_rate()));
 }
 
-/// Without the optimizer's own settings: which these are depends on the optimizer.
+/// Without the optimizer's own settings, which depend on the optimizer.
 abi::Training incompleteDefaults() {
   Training training;
   training.set_steps(100);

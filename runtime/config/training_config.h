@@ -22,16 +22,16 @@
 
 namespace dtc {
 
-/// The value of every setting that nobody sets.
+/// The default of every setting.
 abi::Training defaultTraining();
 
-/// The defaults, then the file (an empty path: none), then the assignments "key=value" or "section.key=value" in their
-/// order. Throws Error: BadInput for the file, naming file, line and key, Usage for an assignment; an unknown name
-/// suggests the nearest, and a value out of range says what is allowed.
+/// Applies the defaults, then the file (an empty path: none), then the assignments "key=value" or "section.key=value"
+/// in order. Throws Error: BadInput for the file, naming file, line and key, Usage for an assignment; for an unknown
+/// name the message suggests the nearest, and for a value out of range it says what is allowed.
 abi::Training readTraining(const std::string &path, const std::vector<std::string> &assignments);
 
 /// Changes what can still be changed after compilation, by the same assignments. Throws Error: Usage for one that is
-/// malformed or whose setting is compiled in, BadInput where the settings no longer agree.
+/// malformed or whose setting is compiled in, BadInput if the settings no longer fit together.
 void changeTraining(abi::Training &training, const std::vector<std::string> &assignments);
 
 /// Whether one of the assignments names the setting `key`, with or without its section.
@@ -42,10 +42,10 @@ struct SettingValue {
   std::string section, key, value;
 };
 
-/// The names of all settings, or of those alone that can still be changed after compilation.
+/// The names of all settings, or only of those that can still be changed after compilation.
 std::vector<std::string> settingKeys(bool open);
 
-/// All that have a value: a dropout that is left to the model has none.
+/// All settings that have a value: a dropout that is left to the model has none.
 std::vector<SettingValue> listSettings(const abi::Training &training);
 
 /// The settings as a TOML file that readTraining reads back.

@@ -16,7 +16,7 @@ constexpr uint64_t Version = 1;
 constexpr size_t TypeAt = Magic.size() + sizeof(Version), SequencesAt = TypeAt + 1;
 constexpr size_t BoundariesAt = SequencesAt + sizeof(uint64_t), HeaderBytes = BoundariesAt + sizeof(uint64_t);
 
-/// The format's types that tokens have here, and their widths.
+/// The format's types that dtc accepts for tokens, and their widths.
 struct Type {
   uint8_t code;
   int width;
@@ -70,7 +70,7 @@ void DocumentIndex::readHeader() {
     refuse(fmt::format("tokens of type {}; only uint16 (8) and int32 (4) are known", code));
   width = type->width;
   auto sequenceCount = read<uint64_t>(SequencesAt), boundaryCount = read<uint64_t>(BoundariesAt);
-  // Divided, not multiplied: the numbers may be anything.
+  // Divide instead of multiplying: the numbers are untrusted and may overflow.
   constexpr size_t OfSequence = sizeof(int32_t) + sizeof(int64_t);
   size_t rest = size - HeaderBytes;
   if (sequenceCount > rest / OfSequence || boundaryCount > (rest - sequenceCount * OfSequence) / sizeof(int64_t))
@@ -131,7 +131,7 @@ size_t DocumentIndex::documentBegin(size_t document) const {
 }
 
 std::vector<size_t> DocumentIndex::beginsIn(size_t first, size_t count) const {
-  size_t low = 0, high = documentCount; // the first that begins at `first` or behind
+  size_t low = 0, high = documentCount; // the first that begins at or after `first`
   while (low < high) {
     size_t middle = (low + high) / 2;
     documentBegin(middle) < first ? low = middle + 1 : high = middle;

@@ -1,8 +1,8 @@
-// Tokens to evaluate on, each of them a target once: cut from the front into windows of sequence_length, and what is
-// left is a shorter window. Neighbouring windows share a token, as training's do (sampler.h).
+// Tokens to evaluate on, each of them a target once. They are cut from the front into windows of sequence_length; the
+// rest is a shorter window. Neighbouring windows share a token, as in training (sampler.h).
 //
-// The windows are those of passages: all tokens are one, or each document is, so that no window reaches from one
-// document into the next. A window begins without context: its first targets are foretold from few tokens.
+// Windows belong to passages: either all tokens are one passage, or each document is one, so that no window spans
+// documents. A window begins without context: its first targets are predicted from few tokens.
 #pragma once
 
 #include "runtime/data/window.h"
@@ -17,23 +17,22 @@ namespace dtc {
 struct EvaluationOptions {
   int64_t sequenceLength = 0;
   WindowOptions window;
-  bool byDocument = false; ///< passages are documents, which all data must then tell
+  bool byDocument = false; ///< passages are documents; all data must then have document boundaries
 };
 
 class EvaluationData {
 public:
-  /// The tokens outlive it. Throws Error (BadInput) for fewer than two tokens, for one that is seen to be outside the
-  /// vocabulary (TokenData::checkVocabulary), and for data that do not tell where documents begin though they are to
-  /// be told apart.
+  /// The tokens outlive it. Throws Error (BadInput) for fewer than two tokens, for a token found outside the vocabulary
+  /// (TokenData::checkVocabulary), and with `byDocument` for data without document boundaries.
   EvaluationData(const TokenData &tokens, const EvaluationOptions &options);
 
-  /// Empty documents are none.
+  /// Does not count empty documents.
   size_t passages() const { return ends.size(); }
   int64_t tokensOf(size_t passage) const;
   int64_t windowsOf(size_t passage) const;
 
   /// Writes into `values` the slice of the micro-batch whose rows are the windows of a passage from `firstWindow` on.
-  /// Rows and columns behind them are padding.
+  /// Rows and columns after them are padding.
   void fill(SamplePart part, size_t passage, int64_t firstWindow, const BatchSlice &slice,
             std::span<int32_t> values) const;
 
@@ -43,7 +42,7 @@ private:
 
   const TokenData &tokens;
   EvaluationOptions options;
-  std::vector<size_t> ends; ///< of the passages, which lie one after the other
+  std::vector<size_t> ends; ///< of the passages, which are contiguous
 };
 
 } // namespace dtc

@@ -1,4 +1,4 @@
-// What an evaluation found: how a program tells it to `dtc eval`, and `dtc eval` to its caller.
+// The result of an evaluation, as a program passes it to `dtc eval`, and `dtc eval` to its caller.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,7 +10,7 @@
 
 namespace dtc {
 
-/// Of targets that count, over all ranks.
+/// Sums over targets that count, over all ranks.
 struct LossSum {
   double loss = 0; ///< nats
   double tokens = 0;
@@ -20,22 +20,22 @@ struct LossSum {
     tokens += other.tokens;
     return *this;
   }
-  /// Nats a token; none without tokens.
+  /// Nats per token; nullopt without tokens.
   std::optional<double> mean() const { return tokens > 0 ? std::optional(loss / tokens) : std::nullopt; }
   /// e^mean().
   std::optional<double> perplexity() const;
 };
 
-/// "tokens", "loss" and "perplexity", as docs/json.md says.
+/// "tokens", "loss" and "perplexity", as described in docs/json.md.
 nlohmann::ordered_json toJson(const LossSum &sum);
 
 struct EvaluationResult {
   LossSum all;
   int64_t windows = 0;            ///< rows that were computed
-  double seconds = 0;             ///< that it took, without reading weights
-  std::vector<LossSum> documents; ///< where each was evaluated by itself
+  double seconds = 0;             ///< time taken, without reading weights
+  std::vector<LossSum> documents; ///< if each was evaluated separately
 
-  /// To and from the bytes of a file.
+  /// Conversion to and from the bytes of a file.
   std::string write() const;
   static EvaluationResult read(std::string_view bytes);
 };

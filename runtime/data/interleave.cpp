@@ -10,7 +10,8 @@ Interleaving::Interleaving(const std::vector<int64_t> &counts) : ends(counts.siz
   std::partial_sum(counts.begin(), counts.end(), ends.begin());
 }
 
-/// Of the first `position` samples of two sides with `left` and `all - left`, how many are of the left one.
+/// How many of the first `position` samples belong to the left side, if the two sides have `left` and `all - left`
+/// samples.
 static int64_t ofLeft(int64_t position, int64_t left, int64_t all) {
   __extension__ typedef __int128 Wide; // samples times samples
   return static_cast<int64_t>((Wide(position) * left + all / 2) / all);

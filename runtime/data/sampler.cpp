@@ -121,9 +121,9 @@ void Sampler::fillTraining(SamplePart part, int64_t position, const BatchSlice &
     int64_t sample = position + slice.firstRow + row, epoch = sample / training.order.size();
     auto [source, index] = training.order.at(sample % training.order.size());
     const Part &from = training.parts[source];
-    // The source's samples of all epochs, one after the other, are passes over its windows.
+    // A source's samples over all epochs, one after the other, form passes over its windows.
     int64_t number = epoch * training.order.count(source) + index, pass = number / from.windows;
-    // The high bit of the step keeps these streams apart from those that models draw from.
+    // The high bit of the step separates these streams from those that models draw from.
     uint32_t key = random::stream(static_cast<uint32_t>(options.seed), static_cast<uint32_t>(pass) | 1u << 31,
                                   static_cast<uint32_t>(source));
     auto window = static_cast<int64_t>(Permutation(from.windows, key)(number % from.windows));

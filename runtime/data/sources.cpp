@@ -8,7 +8,7 @@
 
 namespace dtc {
 
-/// The number that the whole word is.
+/// The number that the whole word spells; nullopt otherwise.
 static std::optional<double> numberIn(const std::string &word) {
   char *end = nullptr;
   double value = std::strtod(word.c_str(), &end);

@@ -43,7 +43,7 @@ std::vector<uint16_t> byteTokens(std::string_view text) {
 }
 
 namespace {
-/// How often each key occurs, until there are too many keys.
+/// Counts how often each key occurs, until there are too many keys.
 class Counts {
 public:
   explicit Counts(size_t most) : most(most) {}
@@ -68,7 +68,7 @@ private:
 TokenStatistics tokenStatistics(const TokenFile &file, size_t mostCounted) {
   TokenStatistics result;
   result.tokens = file.size();
-  Counts single(mostCounted), firsts(mostCounted), pairs(mostCounted); // firsts: tokens that another follows
+  Counts single(mostCounted), firsts(mostCounted), pairs(mostCounted); // firsts: tokens that are followed by another
   for (size_t i = 0; i < file.size(); ++i) {
     uint32_t token = file[i];
     result.largest = std::max(result.largest, token);

@@ -1,4 +1,4 @@
-// Text in, tokens and their statistics out: what `dtc data` does.
+// Turns text into tokens and computes their statistics, for `dtc data`.
 #pragma once
 
 #include "runtime/data/token_file.h"
@@ -12,22 +12,22 @@
 
 namespace dtc {
 
-/// Reads a text file and hands it on in blocks of at most a megabyte, so that a small file that unpacks to a large one
-/// takes no memory; one compressed by gzip is unpacked. That covers dictd's dictionaries (.dict.dz), whose format is
-/// gzip with an index of its own in a header field that gzip skips. Throws Error (BadInput).
+/// Reads a text file and passes it on in blocks of at most a megabyte, so that a small file that unpacks to a large one
+/// takes little memory. Files compressed by gzip are unpacked. That includes dictd's dictionaries (.dict.dz), whose
+/// format is gzip with its own index in a header field that gzip skips. Throws Error (BadInput).
 void readText(const std::string &path, const std::function<void(std::string_view)> &receive);
 
-/// One token a byte: a vocabulary of 256.
+/// One token per byte: a vocabulary of 256.
 std::vector<uint16_t> byteTokens(std::string_view text);
 
-/// What a model of these tokens has to beat, in nats per token.
+/// Baselines that a model of these tokens has to beat, in nats per token.
 struct TokenStatistics {
-  /// More different tokens, or pairs of them, are not counted: that would take more memory than a look at a file may.
+  /// More distinct tokens, or pairs of them, are not counted: that would take too much memory.
   static constexpr size_t MostCounted = 1 << 23;
 
   uint64_t tokens = 0;
   uint64_t counted = 0; ///< as targets; the others are masked
-  uint64_t documents = 0, longestDocument = 0; ///< of a file that tells them
+  uint64_t documents = 0, longestDocument = 0; ///< for a file with document boundaries
   uint32_t largest = 0;
   std::optional<int64_t> distinct;      ///< different tokens that occur
   std::optional<double> unigramEntropy; ///< H(x) = -sum p(a) ln p(a)

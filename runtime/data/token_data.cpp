@@ -71,7 +71,7 @@ template <typename Read> void TokenData::forEach(size_t first, std::span<int32_t
 static int32_t checkedToken(const TokenFile &file, size_t index, int64_t vocabulary) {
   uint32_t token = file[index];
   if (token >= vocabulary)
-    file.checkVocabulary(vocabulary, index, 1); // tells
+    file.checkVocabulary(vocabulary, index, 1); // throws with a message
   return static_cast<int32_t>(token);
 }
 

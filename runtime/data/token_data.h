@@ -1,4 +1,4 @@
-// Several token files laid end to end: one sequence of tokens, in the order in which they are given.
+// Several token files laid end to end in the given order: one sequence of tokens.
 #pragma once
 
 #include "runtime/data/token_file.h"
@@ -18,12 +18,12 @@ public:
   explicit TokenData(const std::vector<std::string> &paths, std::optional<TokenFile::Format> format = std::nullopt);
 
   size_t size() const { return ends.empty() ? 0 : ends.back(); }
-  /// Whether the token at each position counts as a target, for tokens that have a mask; all do without.
+  /// Whether the tokens have a loss mask; without one, every token counts as a target.
   bool hasMask() const;
-  /// Whether a file tells where its documents begin.
+  /// Whether any file has document boundaries.
   bool hasDocuments() const;
-  /// The positions in [first, first + count) where documents are known to begin, ascending. The begin of a file that
-  /// tells nothing of documents is one only behind a file that does: one document may go on from shard to shard.
+  /// The positions in [first, first + count) where documents are known to begin, ascending. The start of a file without
+  /// boundaries counts only after a file with them: one document may continue from shard to shard.
   std::vector<size_t> documentsIn(size_t first, size_t count) const;
   /// How many tokens count as targets.
   size_t counted() const;
@@ -31,8 +31,8 @@ public:
   std::string describe() const;
   const std::vector<TokenFile> &files() const { return parts; }
 
-  /// Throws Error (BadInput) for a token that is not below `vocabulary` in what sampleOf() takes of each file. Those
-  /// that it passes over are looked at when they are copied: no rank reads much that it does not need.
+  /// Throws Error (BadInput) for a token that is not below `vocabulary`, among those that sampleOf() takes from each
+  /// file. Other tokens are checked when they are copied, so no rank reads much data that it does not need.
   void checkVocabulary(int64_t vocabulary) const;
 
   /// Writes the tokens from `first` on. Throws Error (BadInput) for one that is not below `vocabulary`.
@@ -44,7 +44,7 @@ private:
   template <typename Read> void forEach(size_t first, std::span<int32_t> out, Read read) const;
 
   std::vector<TokenFile> parts;
-  std::vector<size_t> ends; ///< tokens up to and with each file
+  std::vector<size_t> ends; ///< tokens up to and including each file
 };
 
 } // namespace dtc

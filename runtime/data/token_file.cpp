@@ -25,7 +25,7 @@ std::vector<std::span<const std::byte>> sampleOf(std::span<const std::byte> byte
   if (bytes.size() <= Whole)
     return {bytes};
   std::vector<std::span<const std::byte>> blocks;
-  for (size_t i = 0; i + 1 < Blocks; ++i) // at whole pages: of whole tokens too
+  for (size_t i = 0; i + 1 < Blocks; ++i) // at whole pages, so also at whole tokens
     blocks.push_back(bytes.subspan((bytes.size() - Block) / (Blocks - 1) * i / Page * Page, Block));
   blocks.push_back(bytes.last(Block));
   return blocks;
@@ -118,7 +118,7 @@ void TokenFile::readMask() {
 }
 
 uint32_t TokenFile::operator[](size_t index) const {
-  uint32_t token = 0; // little-endian, as the machine is
+  uint32_t token = 0; // little-endian, like the machine
   std::memcpy(&token, content.data() + index * static_cast<size_t>(width), static_cast<size_t>(width));
   return token;
 }

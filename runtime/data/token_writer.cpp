@@ -21,7 +21,8 @@ TokenLayout layoutFor(TokenFile::Format format, int64_t vocabulary) {
     throw Error(ExitCode::Usage, fmt::format("--format nanogpt: its tokens have 16 bits, but the tokenizer has {} "
                                              "entries; choose llm.c or megatron",
                                              vocabulary));
-  // Megatron's own tools go to 32 bits a little sooner: whoever reads its vocabulary only expects the same width.
+  // Megatron's own tools switch to 32 bits at slightly smaller vocabularies, and readers expect the width that follows
+  // from the vocabulary.
   if (format == TokenFile::Format::Megatron)
     fits = vocabulary < 65500;
   return {.format = format, .bits = fits ? 16 : 32};
@@ -38,7 +39,7 @@ TokenFileWriter::TokenFileWriter(const std::string &path, TokenLayout layout)
     file.append(std::string(llmc::HeaderBytes, '\0'));
 }
 
-/// An old mask or index would go on to say something of other tokens.
+/// An old mask or index would wrongly apply to the new tokens.
 void TokenFileWriter::requireNothingBeside() const {
   struct stat status;
   std::optional<std::string> indexPath = indexPathOf(path);
@@ -114,7 +115,7 @@ void TokenFileWriter::publish() {
     std::array<int32_t, 3> header{kind.magic, kind.version, static_cast<int32_t>(tokens)};
     file.overwrite(0, bytesOf(std::span<const int32_t>(header)));
   }
-  // What lies beside comes first: with it missing the tokens would be taken for something else.
+  // The mask and index come first: without them the tokens would be misread.
   if (maskFile)
     maskFile->publish(0666);
   if (indexFile) {

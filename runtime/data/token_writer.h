@@ -1,4 +1,4 @@
-// Writes token files, piece by piece: each appears whole or not at all.
+// Writes token files piece by piece. Each appears complete or not at all.
 #pragma once
 
 #include "runtime/data/token_file.h"
@@ -17,22 +17,22 @@ struct TokenLayout {
   bool masked = false; ///< a loss mask comes with it
 };
 
-/// The layout of tokens below `vocabulary` in `format`: the narrower width where it fits. Throws Error (Usage) for a
+/// The layout of tokens below `vocabulary` in `format`, with the narrower width if it fits. Throws Error (Usage) for a
 /// vocabulary that nanoGPT's 16 bits do not hold.
 TokenLayout layoutFor(TokenFile::Format format, int64_t vocabulary);
 
 class TokenFileWriter {
 public:
-  /// Throws Error (BadInput) where a mask or an index of this name lies that would go on to say something of the new
-  /// tokens, and for Megatron's format a name that does not end in .bin.
+  /// Throws Error (BadInput) if a mask or an index of this name exists that would wrongly apply to the new tokens, and
+  /// for Megatron's format if the name does not end in .bin.
   explicit TokenFileWriter(const std::string &path, TokenLayout layout = {});
 
-  /// Throws Error (BadInput) at 2^31 tokens in llm.c's format, whose header cannot tell them, and in a document; and
-  /// Error (Runtime) when the file cannot be written. `counts` has a 1 for each token that counts as a target and a 0
-  /// for others; it is given, and as long, when the layout is masked.
+  /// Throws Error (BadInput) at 2^31 tokens in llm.c's format, whose header cannot hold the count, or in one document;
+  /// and Error (Runtime) when the file cannot be written. `counts` has a 1 for each token that counts as a target and a
+  /// 0 for others. It must have the length of `tokens` if the layout is masked, and be empty otherwise.
   void append(std::span<const uint32_t> tokens, std::span<const uint8_t> counts = {});
   void append(std::span<const uint16_t> tokens);
-  /// What was appended since the last end is a document.
+  /// Ends a document: the tokens appended since the last call.
   void endDocument();
   void publish();
 
@@ -47,7 +47,7 @@ private:
   AtomicFile file;
   std::optional<AtomicFile> maskFile, indexFile;
   DocumentIndexBuilder index;
-  std::string buffer, maskBuffer; ///< not yet in the files
+  std::string buffer, maskBuffer; ///< not yet written to the files
   uint64_t tokens = 0, documentBegin = 0;
 };
 

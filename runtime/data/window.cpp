@@ -12,7 +12,7 @@ static void fillTargets(const TokenData &from, size_t first, const WindowOptions
       row[begin - first] = ignoredTarget;
 }
 
-/// `firstColumn`: of the row's part that is written.
+/// `firstColumn`: the first column of the row's part that is written.
 static void fillDocumentStarts(const TokenData &from, size_t windowBegin, size_t firstColumn, std::span<int32_t> row) {
   size_t end = firstColumn + row.size();
   std::vector<size_t> begins = from.documentsIn(windowBegin, end);
