@@ -18,7 +18,7 @@ static uint64_t roundUp(uint64_t bytes) { return (bytes + Arena::Alignment - 1) 
               "; use more ranks, a smaller batch or a machine with more memory");
 }
 
-/// Reserves `bytes` of addresses, aligned to Arena::Alignment; null when there are none. Nothing can be accessed yet.
+/// Reserves `bytes` of address space, aligned to Arena::Alignment; null if there is none. It cannot be accessed yet.
 static std::byte *reserveAddresses(uint64_t bytes) {
   uint64_t wide = bytes + Arena::Alignment;
   void *address = mmap(nullptr, wide, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -46,7 +46,7 @@ Arena::Arena(uint64_t bytes, uint64_t sharedBegin)
     munmap(memory, reserved);
     throwNoMemory("the arena", bytes, number);
   }
-  // Advice only: without huge pages everything works, some tens of percent slower.
+  // Only advice: without huge pages everything works, but some tens of percent slower.
   madvise(memory, reserved, MADV_HUGEPAGE);
 }
 
@@ -60,8 +60,8 @@ void Arena::mapShared(int file, uint64_t offset) {
       MAP_FAILED)
     throwNoMemory("the shared part of the arena", mappedBytes(), errno);
   madvise(begin, mappedBytes(), MADV_HUGEPAGE);
-  // Touching the pages by advice reports a shortage, where touching them by a store would be a SIGBUS; allocating the
-  // file's range does so too, but on small pages, so it is left to systems older than the advice (Linux 5.14).
+  // Populating the pages with madvise reports a shortage, whereas a store would raise SIGBUS. Allocating the file's
+  // range reports it, too, but uses small pages, so that is only for systems older than this advice (Linux 5.14).
   if (madvise(begin, mappedBytes(), MADV_POPULATE_WRITE) == 0)
     return;
   int number = errno;

@@ -8,8 +8,8 @@
 
 namespace dtc {
 
-/// [0, sharedBegin) is private; [sharedBegin, bytes) is read, and by all-reduce written, by peers. Both parts lie on
-/// huge pages where the system grants them. Fresh memory is zero.
+/// [0, sharedBegin) is private; [sharedBegin, bytes) is read, and by all-reduce written, by peers. Both parts use huge
+/// pages if the system grants them. Fresh memory is zero.
 class Arena final : public Memory {
 public:
   /// Addresses and file offsets of shared memory are multiples of this, so that huge pages can back them.

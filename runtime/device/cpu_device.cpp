@@ -32,7 +32,7 @@ struct CpuDevice::Pool {
     dtc_kernel_fn kernel = nullptr;
     void *const *buffers;
     const int64_t *scalars;
-    int64_t grid, part; // each thread does one part of the grid, the last ones maybe none
+    int64_t grid, part; // each thread does one part of the grid; the last ones may have none
 
     void run(int64_t thread) const {
       int64_t begin = std::min(grid, thread * part), end = std::min(grid, begin + part);

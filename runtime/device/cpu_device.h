@@ -11,15 +11,15 @@
 
 namespace dtc {
 
-/// Finds a kernel's code; null when there is none.
+/// Finds a kernel's code; null if there is none.
 using KernelResolver = std::function<dtc_kernel_fn(const abi::Kernel &)>;
 
-/// Runs kernels one after the other, each by all threads. A grid is cut at multiples of its grain into one contiguous
-/// part per thread; since a kernel's result does not depend on how its grid is cut, neither does ours on the threads.
+/// Runs kernels one after the other, each on all threads. A grid is split at multiples of its grain into one contiguous
+/// part per thread. A kernel's result does not depend on the split, so it does not depend on the number of threads.
 ///
-/// The calling thread takes part, so everything is done when it has been given: all but copies beside the rest, which
-/// have a thread for each channel, from the first copy on. One that has not been begun when it is waited for is done by
-/// who waits.
+/// The calling thread takes part, so every call completes its work before it returns. The exception is asynchronous
+/// copies: each of their channels gets a thread at its first copy. A thread that waits for a copy that has not begun
+/// does the copy itself.
 class CpuDevice final : public Device {
 public:
   /// The calling thread is one of `threads` (at least 1): 1 starts none and runs kernels inline. Without `resolve`
@@ -49,7 +49,7 @@ public:
   void copy(std::byte *target, const std::byte *source, uint64_t bytes) override;
   CopyHandle startCopy(std::byte *target, const std::byte *source, uint64_t bytes, uint32_t channel) override;
   void awaitCopy(const CopyHandle &copy) override { streamOf(copy.channel).wait(copy.ticket); }
-  /// Waits for those that have been begun.
+  /// Waits for the copies that have begun.
   void abandonCopies() noexcept override;
   void read(std::span<std::byte> host, const std::byte *address) override;
   void write(std::byte *address, std::span<const std::byte> host) override;
@@ -66,8 +66,8 @@ private:
   int threadCount;
   KernelResolver resolve;
   std::unique_ptr<Pool> pool;
-  std::map<uint32_t, uint64_t> marked; ///< of channels: the ticket of the last mark
-  std::map<uint32_t, Stream> streams;  ///< of channels
+  std::map<uint32_t, uint64_t> marked; ///< by channel: the ticket of the last mark
+  std::map<uint32_t, Stream> streams;  ///< by channel
 };
 
 } // namespace dtc

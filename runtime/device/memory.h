@@ -1,4 +1,4 @@
-// Memory of a device, as the executor knows it: offsets in, addresses out.
+// A device's memory as the executor sees it: offsets in, addresses out.
 #pragma once
 
 #include "runtime/support/not_copied.h"
@@ -24,7 +24,7 @@ public:
   uint64_t bytes() const { return size; }
   uint64_t sharedBegin() const { return shared; }
 
-  /// The host memory that this is, which transports map; null: none.
+  /// The host memory behind it, which transports map; null: none.
   virtual Arena *host() { return nullptr; }
 
 protected:

@@ -23,15 +23,15 @@ struct Stream::State {
   std::condition_variable changed;
   std::deque<std::function<void()>> queue;
   uint64_t enqueued = 0, done = 0;
-  std::exception_ptr failure; // of the first work that threw; nothing runs after it
-  bool busy = false;          // a piece of work is being done, by whichever thread
+  std::exception_ptr failure; // from the first work that threw; nothing runs after it
+  bool busy = false;          // some thread is running a piece of work
   bool held = false;          // the thread does not touch the queue
   bool stopping = false;
   bool urgent = false;
   std::thread thread;
 };
 
-/// Does the first piece of work of the queue, without the lock.
+/// Runs the first piece of work in the queue, without holding the lock.
 void Stream::State::runNext(Lock &lock) {
   std::function<void()> next = std::move(queue.front());
   queue.pop_front();
@@ -53,8 +53,8 @@ void Stream::State::runNext(Lock &lock) {
   }
 }
 
-/// Asks the system to run this thread as soon as it is ready, ahead of threads that compute: with short slices (Linux
-/// 6.12 and later) and a higher priority, which needs root, CAP_SYS_NICE or RLIMIT_NICE. Whatever the system refuses,
+/// Asks the system to run this thread as soon as it is ready, ahead of threads that compute: with short time slices
+/// (Linux 6.12 and later) and a higher priority, which needs root, CAP_SYS_NICE or RLIMIT_NICE. If the system refuses,
 /// we do without.
 static void hurry() {
   struct {
@@ -63,7 +63,7 @@ static void hurry() {
     int32_t nice = 0;
     uint32_t priority = 0;
     uint64_t runtime = 100'000, deadline = 0, period = 0; // nanoseconds
-  } attributes;                                           // struct sched_attr, which glibc 2.36 has not
+  } attributes;                                           // struct sched_attr, which glibc 2.36 lacks
   int nice = getpriority(PRIO_PROCESS, 0);
   for (int higher : {nice - 10, nice}) {
     attributes.nice = higher;
@@ -121,7 +121,7 @@ void Stream::wait(uint64_t ticket) {
       state->changed.wait(lock);
       continue;
     }
-    // The thread has not woken up yet: what is short is done before it would have.
+    // The thread has not woken up yet; short work is done before it would have.
     state->runNext(lock);
     if (state->stopping || state->canRun())
       state->changed.notify_all();

@@ -12,15 +12,15 @@ namespace dtc {
 
 using cuda::DevicePointer;
 
-/// Threads of a block of library kernels that are code of the program (passes/lower/cuda/library/GpuLibrary.h), and blocks for
-/// each multiprocessor: as many as it holds at a time.
+/// Launch sizes of library kernels in the program's code (passes/lower/cuda/library/GpuLibrary.h): threads per block,
+/// and blocks per multiprocessor, as many as fit on it at once.
 static constexpr unsigned LibraryThreads = 256, LibraryBlocks = 8;
 
 static DevicePointer toDevice(const void *address) { return reinterpret_cast<uintptr_t>(address); }
 
 class CudaDevice::GpuMemory final : public Memory {
 public:
-  /// `scratch`: the bytes that the kernels are still to get.
+  /// `scratch`: the bytes still to be allocated for the kernels.
   GpuMemory(std::shared_ptr<cuda::Gpu> gpu, uint64_t bytes, uint64_t sharedBegin, uint64_t scratch,
             const cuda::MemorySource &source)
       : Memory(bytes, sharedBegin), gpu(std::move(gpu)) {
@@ -60,15 +60,16 @@ private:
   std::shared_ptr<cuda::Gpu> gpu;
 };
 
-/// As the driver reads it.
+/// Reads CUDA_LAUNCH_BLOCKING as the driver does.
 static bool isBlocking() {
   const char *value = std::getenv("CUDA_LAUNCH_BLOCKING");
   return value && *value && std::strcmp(value, "0") != 0;
 }
 
-/// For a stage, whose receives wait on the GPU beside its work, the driver must not let that work wait for them: to
-/// load code at its first use, or as streams share a queue. It reads this when it begins. A user's own settings stand.
-/// Where ranks share a GPU receives wait on the host; to load all code of NVIDIA's libraries takes seconds.
+/// A pipeline stage's receives wait on the GPU while it does other work. The driver must not make that work wait for
+/// them, which would happen if it loaded code at first use or if streams shared a queue. It reads these settings when
+/// it starts. A user's own settings win. Where ranks share a GPU, receives wait on the host, and loading all code of
+/// NVIDIA's libraries would take seconds.
 static std::shared_ptr<cuda::Gpu> makeGpu(const abi::Manifest &manifest, const cuda::LocalRank &rank) {
   if (manifest.stages_size() > 1 && !rank.sharesGpu) {
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
@@ -104,19 +105,19 @@ CudaDevice::CudaDevice(const abi::Manifest &manifest, std::string_view code, con
 }
 
 CudaDevice::~CudaDevice() {
-  if (gpu->tryMakeCurrent()) {                     // whichever thread this is
-    gpu->driver.streamSynchronize(context.stream); // what is under way uses what goes
+  if (gpu->tryMakeCurrent()) {                     // may be any thread
+    gpu->driver.streamSynchronize(context.stream); // running work uses what is being freed
     sideCopies->finish();
   }
   release();
 }
 
-/// Results do not matter: a GPU that is lost has nothing to give back.
+/// Ignores errors: a lost GPU has nothing to free.
 void CudaDevice::release() noexcept {
   staging.reset();
   for (cuda::GraphExec sequence : sequences)
     gpu->driver.graphExecDestroy(sequence);
-  library.reset(); // graphs hold what its attempts have given
+  library.reset(); // graphs hold work that its attempts enqueued
   timeline.reset();
   sideCopies.reset();
   gpu->free(scratch);
@@ -145,7 +146,7 @@ std::unique_ptr<Memory> CudaDevice::allocateHost(uint64_t bytes) { return std::m
 // Kernels
 //===----------------------------------------------------------------------===//
 
-/// Null where the program's code has none of that name.
+/// Null if the program's code has none of that name.
 cuda::Function CudaDevice::findFunction(const std::string &name) const {
   cuda::Function function = nullptr;
   int result = module ? gpu->driver.moduleGetFunction(&function, module, name.c_str()) : int(cuda::NotFound);
@@ -155,7 +156,7 @@ cuda::Function CudaDevice::findFunction(const std::string &name) const {
   return function;
 }
 
-/// One function that is lacking is the whole kernel.
+/// If one function is missing, the whole kernel is.
 void CudaDevice::addPasses(const abi::Kernel &kernel, Loaded &loaded) const {
   for (const abi::KernelPass &pass : kernel.passes()) {
     constexpr int64_t MostBlocks = INT32_MAX, MostThreads = 1024; // along x
@@ -185,7 +186,7 @@ Device::Kernel CudaDevice::load(const abi::Kernel &kernel) {
   }
   if (!loaded.host)
     addPasses(kernel, loaded);
-  // Where code that was made for a call is lacking, that for all calls may be there, under the name before the '$'.
+  // If there is no code specialized for a call, there may be general code, under the name before the '$'.
   std::string name = kernel.passes().empty() ? kernel.symbol() : kernel.symbol().substr(0, kernel.symbol().find('$'));
   if (kernel.library() && loaded.passes.empty())
     if (cuda::Function function = findFunction(name))
@@ -196,7 +197,7 @@ Device::Kernel CudaDevice::load(const abi::Kernel &kernel) {
   return kernels.size();
 }
 
-/// docs/cuda.md says what stands where.
+/// docs/cuda.md describes the order.
 void CudaDevice::collectArguments(const Loaded &kernel, std::span<void *const> buffers,
                                   std::span<const int64_t> scalars, int64_t grid, bool hasScratch) {
   arguments.clear();
@@ -218,7 +219,7 @@ void CudaDevice::require(int result, const Loaded &kernel) const {
     throw DeviceError(fmt::format("kernel '{}' on {}: {}", kernel.symbol, gpu->name(), gpu->driver.describe(result)));
 }
 
-/// With the kernel's name in what it throws.
+/// Adds the kernel's name to errors.
 template <typename Call> auto CudaDevice::callHost(const Loaded &kernel, Call call) {
   try {
     return call();
@@ -231,7 +232,7 @@ void CudaDevice::launch(Kernel number, std::span<void *const> buffers, std::span
                         int64_t) {
   const Loaded &kernel = kernels[number - 1];
   gpu->makeCurrent();
-  context.workspace = scratch.address; // as all of one stream
+  context.workspace = scratch.address; // shared by all work of one stream
   context.workspaceBytes = kernel.scratchBytes;
   context.isCaptured = isNoting;
   if (kernel.host) {
@@ -351,7 +352,7 @@ void CudaDevice::wait(Event event) {
   if (event <= reached)
     return;
   gpu->makeCurrent();
-  Event until = recorded - recorded % Events + event % Events; // of the newest turn
+  Event until = recorded - recorded % Events + event % Events; // the newest recording of this event
   if (until > recorded)
     until -= Events;
   gpu->await(events[event % Events]);

@@ -1,5 +1,5 @@
-// An NVIDIA GPU as a device: one stream, on which launches and copies stand in order, others for copies beside them,
-// and memory that the host reaches through pinned buffers alone.
+// An NVIDIA GPU as a device: one stream for launches and copies in order, other streams for asynchronous copies, and
+// memory that the host accesses only through pinned buffers.
 #pragma once
 
 #include "runtime/device/cuda/gpu.h"
@@ -18,10 +18,9 @@ namespace dtc {
 
 class CudaDevice final : public Device {
 public:
-  /// For a rank of this host, with the kernels of a program: `manifest` and `code` are needed no longer than the
-  /// constructor. Without `library` all of the library's kernels are code of the program. Errors as those of cuda::Gpu,
-  /// codeFor and loadCode. Without `graphs` nothing is noted as a sequence; nor is it where CUDA_LAUNCH_BLOCKING asks
-  /// for launches one by one.
+  /// For a rank on this host, with the kernels of a program. `manifest` and `code` are used only by the constructor.
+  /// Without `library` all library kernels come from the program's code. Throws like cuda::Gpu, codeFor and loadCode.
+  /// Without `graphs` no sequences are recorded, nor with CUDA_LAUNCH_BLOCKING, which asks for separate launches.
   CudaDevice(const abi::Manifest &manifest, std::string_view code, const cuda::LocalRank &rank,
              std::unique_ptr<cuda::LibraryKernels> library, bool graphs = true);
   ~CudaDevice() override;
@@ -29,25 +28,25 @@ public:
   CudaDevice &operator=(const CudaDevice &) = delete;
 
   const cuda::Gpu &getGpu() const { return *gpu; }
-  /// On which everything that the device is given stands in order.
+  /// The stream on which everything given to the device runs in order.
   cuda::StreamHandle getStream() const { return context.stream; }
 
-  /// Where memory comes from that is allocated from now on. Its functions stay for as long as that does.
+  /// Sets the source of all memory allocated from now on. Its functions must outlive that memory.
   void allocateBy(const cuda::MemorySource &from) { source = from; }
   std::unique_ptr<Memory> allocate(uint64_t bytes, uint64_t sharedBegin) override;
 
-  /// Pinned: the GPU copies from and to it by itself. Its end waits for all that the GPU has been given.
+  /// Pinned memory, which the GPU accesses directly. Its destructor waits for all work given to the GPU.
   std::unique_ptr<Memory> allocateHost(uint64_t bytes) override;
 
-  /// A generated kernel's passes; of the library, a function of the host or else code of the program.
+  /// For a generated kernel, its passes; for a library kernel, a host function or else code of the program.
   Kernel load(const abi::Kernel &kernel) override;
 
-  /// Gives all passes of a kernel to the stream. Grids of generated kernels are part of their code. Throws DeviceError
-  /// naming the kernel where the driver refuses it, or an earlier launch has failed.
+  /// Enqueues all passes of a kernel on the stream. Grids of generated kernels are part of their code. Throws
+  /// DeviceError naming the kernel if the driver refuses it or an earlier launch has failed.
   void launch(Kernel kernel, std::span<void *const> buffers, std::span<const int64_t> scalars, int64_t grid,
               int64_t grain) override;
 
-  /// A CUDA graph: what is given again is given at the cost of one launch.
+  /// Records a CUDA graph: giving it again costs one launch.
   bool beginSequence() override;
   Sequence endSequence() override;
   void give(Sequence sequence) override;
@@ -73,8 +72,8 @@ private:
   };
   struct Loaded {
     std::string symbol;
-    cuda::LibraryFunction host;   ///< empty: `passes` are it; else they are what it leaves, if there are any
-    cuda::LibraryAttempt attempt; ///< if there is one, `passes` do what it does not take
+    cuda::LibraryFunction host;   ///< empty: `passes` are the kernel; else they do what it leaves, if anything
+    cuda::LibraryAttempt attempt; ///< if set, `passes` do what it refuses
     std::vector<Pass> passes;
     bool isLibrary = false;
     uint64_t scratchBytes = 0;
@@ -96,20 +95,21 @@ private:
   std::unique_ptr<cuda::LibraryKernels> library;
   cuda::LibraryContext context;
   std::vector<std::string> notes;
-  cuda::MemorySource source; ///< of what is allocated
-  cuda::Allocation scratch;  ///< that the passes of one kernel share; there with the first memory
-  uint64_t scratchBytes = 0; ///< of the kernel that needs most
+  cuda::MemorySource source; ///< of allocations
+  cuda::Allocation scratch;  ///< shared by a kernel's passes; allocated with the first memory
+  uint64_t scratchBytes = 0; ///< of the kernel that needs the most
   std::optional<cuda::Staging> staging;
   std::optional<cuda::SideCopies> sideCopies;
   std::optional<cuda::Timeline> timeline;
   std::deque<Loaded> kernels;
   std::vector<cuda::GraphExec> sequences;
   const bool notesSequences;
-  bool isNoting = false;           ///< a sequence
-  std::vector<uint64_t> arguments; ///< of the launch being given
+  bool isNoting = false;           ///< whether a sequence is being recorded
+  std::vector<uint64_t> arguments; ///< of the current launch
   std::vector<void *> argumentAddresses;
 
-  /// Events in turn: one that is recorded again is a later point of the same stream, so waiting for it is enough.
+  /// Events are reused in turn. A reused event stands for a later point of the same stream, so waiting for it is
+  /// enough.
   static constexpr uint64_t Events = 64;
   std::vector<cuda::EventHandle> events;
   Event recorded = 0, reached = 0;

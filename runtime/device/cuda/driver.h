@@ -1,6 +1,6 @@
-// The functions of the CUDA driver that dtc uses, declared here and found when a program starts: neither toolkit nor
-// driver is needed to build dtc, and a program for GPUs says what is missing where it is started without. Names and
-// numbers are cuda.h's; test/gpu/driver_header_test.cpp holds them against it.
+// The CUDA driver functions that dtc uses, declared here and looked up when a program starts. Building dtc needs
+// neither toolkit nor driver, and a GPU program started without the driver says what is missing. Names and numbers are
+// those of cuda.h; test/gpu/driver_header_test.cpp compares them with it.
 #pragma once
 
 #include "runtime/support/not_copied.h"
@@ -35,7 +35,7 @@ struct Uuid {
   char bytes[16] = {};
 };
 
-/// CUresult: those of its values that mean something to us.
+/// CUresult: only the values that dtc uses.
 enum Result : int {
   Success = 0,
   InvalidValue = 1,
@@ -68,7 +68,7 @@ enum JitOption : int { JitErrorLogBuffer = 5, JitErrorLogBufferSize = 6 };
 /// Flags.
 constexpr unsigned StreamNonBlocking = 1, EventWithTime = 0, EventDisableTiming = 2;
 
-/// CUstreamCaptureMode: of what must not be called meanwhile, only this thread's calls are refused.
+/// CUstreamCaptureMode: of the calls that are unsafe during a capture, only this thread's are refused.
 enum CaptureMode : int { CaptureThreadLocal = 1 };
 
 // Rows as in vendor_functions.h. CUresult and other enumerations are int here: so they are passed.
@@ -124,8 +124,8 @@ enum CaptureMode : int { CaptureThreadLocal = 1 };
 /// Loaded for as long as the process lives: NVIDIA's libraries do not like to go.
 class Driver : NotCopied {
 public:
-  /// Loads and initialises the driver. Throws Error (Runtime) that says what is missing: the driver itself, a driver
-  /// that is new enough, or a GPU.
+  /// Loads and initialises the driver. Throws Error (Runtime) if the driver is missing or too old, or if there is no
+  /// GPU.
   Driver();
 
   DTC_CUDA_FUNCTIONS(DTC_VENDOR_FUNCTION)
@@ -133,12 +133,12 @@ public:
   int devices() const { return deviceCount; }
   int version() const { return driverVersion; } ///< 1000 * major + 10 * minor of CUDA
 
-  /// The driver's own words for a result: "CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected)".
+  /// The driver's own message for a result: "CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected)".
   std::string describe(int result) const;
   /// Throws Error (Runtime) unless `result` is success. `what`: "cannot make a stream".
   void check(int result, const char *what) const;
 
-  /// The oldest that has all functions above as they are used: CUDA 12.0.
+  /// The oldest version that has all required functions: CUDA 12.0.
   static constexpr int OldestVersion = 12000;
 
 private:

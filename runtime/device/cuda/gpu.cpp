@@ -29,8 +29,8 @@ Gpu::Gpu(const LocalRank &rank) {
 
 Gpu::~Gpu() { driver.primaryContextRelease(number); }
 
-/// Of a GPU's memory, what its libraries are left: cuBLASLt, cuDNN and NCCL load kernels and set up buffers when they
-/// are first used, and have no other answer to a full memory than to fail.
+/// How much GPU memory is left to libraries: cuBLASLt, cuDNN and NCCL load kernels and allocate buffers on first use,
+/// and fail if memory is full.
 static uint64_t leftToLibraries(uint64_t total) { return total / 64; }
 
 Allocation Gpu::allocate(uint64_t bytes, const char *purpose, uint64_t more, const MemorySource &source) const {
@@ -63,7 +63,7 @@ void Gpu::free(const Allocation &memory) const noexcept {
   if (!memory.address || !tryMakeCurrent())
     return;
   if (memory.free)
-    memory.free(reinterpret_cast<void *>(memory.address)); // NOLINT(performance-no-int-to-ptr): NCCL's form of it
+    memory.free(reinterpret_cast<void *>(memory.address)); // NOLINT(performance-no-int-to-ptr): the form that NCCL uses
   else
     driver.memFree(memory.address);
   allocated -= memory.bytes;
@@ -92,7 +92,7 @@ void Gpu::await(EventHandle event) const {
 
 namespace {
 
-/// "cubin.sm_90" taken apart.
+/// "cubin.sm_90", parsed.
 struct CodeForm {
   bool isMachineCode;
   int architecture;
@@ -142,7 +142,7 @@ std::vector<const abi::CodePart *> codeFor(const abi::Manifest &manifest, std::s
   return parts;
 }
 
-/// Whether it says that the code does not suit the driver, which other code may.
+/// Whether the driver rejected the code itself, so that other code may work.
 static bool isOfImage(int result) {
   constexpr Result Refusals[] = {InvalidImage,          NoBinaryForGpu,         InvalidPtx,   JitCompilerNotFound,
                                  UnsupportedPtxVersion, JitCompilationDisabled, InvalidSource};
@@ -154,7 +154,7 @@ Module loadCode(const Gpu &gpu, const std::vector<const abi::CodePart *> &parts,
   gpu.makeCurrent();
   std::string refusals;
   for (const abi::CodePart *part : parts) {
-    std::string text(code.substr(part->offset(), part->bytes())); // the driver wants a zero behind PTX
+    std::string text(code.substr(part->offset(), part->bytes())); // the driver expects a zero after PTX
     std::string log(4096, '\0');
     int options[] = {JitErrorLogBuffer, JitErrorLogBufferSize};
     void *values[] = {log.data(), reinterpret_cast<void *>(log.size())};

@@ -1,4 +1,4 @@
-// What GPUs can do at most, from NVIDIA's data sheets: without sparsity, f32 without TF32.
+// Peak rates of GPUs, from NVIDIA's data sheets: without sparsity, f32 without TF32.
 #include "runtime/device/cuda/gpu.h"
 
 #include <cctype>
@@ -18,13 +18,13 @@ static constexpr Model models[] = {
     {"H100", 989.5e12, 67e12}, {"A100", 312e12, 19.5e12},
 };
 
-/// Whether the driver's name of a GPU is of that model: "NVIDIA RTX A1000" is no A100.
+/// Whether the driver's name of a GPU means that model: "NVIDIA RTX A1000" is not an A100.
 static bool isOf(std::string_view gpu, std::string_view model) {
   size_t begin = gpu.find(model), end = begin + model.size();
   return begin != std::string_view::npos && (end == gpu.size() || !std::isalnum(static_cast<unsigned char>(gpu[end])));
 }
 
-/// The first of the list is it.
+/// The first match in the list wins.
 double peakFlopsOf(std::string_view model, bool sixteenBits) {
   for (const Model &known : models)
     if (isOf(model, known.name))

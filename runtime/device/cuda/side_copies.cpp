@@ -38,7 +38,7 @@ EventHandle SideCopies::takeEvent() {
   return event;
 }
 
-/// Whoever waits for an event waits for what it stood for at that time: it may be recorded again.
+/// A wait uses the event as it was recorded at the time of the call, so the event may be recorded again.
 Device::CopyHandle SideCopies::start(DevicePointer target, DevicePointer source, uint64_t bytes, uint32_t channel) {
   StreamHandle stream = streamOf(channel);
   auto require = [&](int result) {

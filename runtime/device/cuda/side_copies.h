@@ -1,4 +1,4 @@
-// Copies of a GPU beside its launches: a stream for each channel.
+// A GPU's copies that overlap its launches: one stream per channel.
 #pragma once
 
 #include "runtime/device/cuda/gpu.h"
@@ -15,7 +15,8 @@ namespace dtc::cuda {
 /// after the wait for it behind the copy.
 class SideCopies : NotCopied {
 public:
-  /// Beside `launches`, a stream that is not captured while it is used here. Throws Error as Driver does.
+  /// For copies that overlap the stream `launches`, which must not be captured while it is used here. Throws Error like
+  /// Driver.
   SideCopies(const Gpu &gpu, StreamHandle launches);
   ~SideCopies();
 
@@ -23,9 +24,9 @@ public:
   Device::CopyHandle start(DevicePointer target, DevicePointer source, uint64_t bytes, uint32_t channel);
   void await(const Device::CopyHandle &copy);
 
-  /// Made when it is first asked for.
+  /// Created on first use.
   StreamHandle streamOf(uint32_t channel);
-  /// Returns when all are over; on a GPU that is lost at once.
+  /// Returns when all copies are over; immediately if the GPU is lost.
   void finish() noexcept;
 
 private:
@@ -38,8 +39,8 @@ private:
   const Gpu &gpu;
   const StreamHandle launches;
   std::map<uint32_t, StreamHandle> streams;
-  EventHandle ready = nullptr; ///< what was given before a copy is done
-  std::deque<Flight> flights;  ///< not waited for
+  EventHandle ready = nullptr; ///< work given before a copy is done
+  std::deque<Flight> flights;  ///< not waited for yet
   std::vector<EventHandle> spare;
   uint64_t tickets = 0;
 };

@@ -32,7 +32,7 @@ void Staging::write(DevicePointer target, std::span<const std::byte> host) {
   std::lock_guard lock(mutex);
   for (size_t begin = 0; begin < host.size(); begin += BufferBytes) {
     StagingBuffer &buffer = next();
-    gpu.await(buffer.done); // what it held before is there
+    gpu.await(buffer.done); // its previous contents have been copied
     size_t bytes = std::min(BufferBytes, host.size() - begin);
     std::memcpy(buffer.memory, host.data() + begin, bytes);
     gpu.driver.check(gpu.driver.memcpyHtoDAsync(target + begin, buffer.memory, bytes, stream),

@@ -1,4 +1,4 @@
-// Memory of the host that a GPU copies to and from by itself, in buffers that are used in turn.
+// Host memory that a GPU accesses directly, in buffers that are used in turn.
 #pragma once
 
 #include "runtime/device/cuda/gpu.h"

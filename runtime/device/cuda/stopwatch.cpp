@@ -25,7 +25,7 @@ void Stopwatch::destroy() noexcept {
 float Stopwatch::least(const std::function<void()> &give) const {
   constexpr int Times = 4;
   float least = std::numeric_limits<float>::infinity();
-  give(); // what is loaded at a first launch is loaded
+  give(); // loads whatever is loaded at a first launch
   for (int i = 0; i < Times; ++i) {
     driver.check(driver.eventRecord(begin, stream), "cannot record an event");
     give();

@@ -1,4 +1,4 @@
-// How long a stream takes for what it is given.
+// Measures how long a stream takes for its work.
 #pragma once
 
 #include "runtime/device/cuda/driver.h"
@@ -10,11 +10,11 @@ namespace dtc::cuda {
 
 class Stopwatch : NotCopied {
 public:
-  /// Of a stream that is not captured. Throws Error where the driver has no events.
+  /// For a stream that is not being captured. Throws Error if the driver cannot create events.
   Stopwatch(const Driver &driver, StreamHandle stream);
   ~Stopwatch();
 
-  /// The least milliseconds of a few times what `give` gives to the stream, after one that does not count. Waits.
+  /// The least time in milliseconds over a few runs of what `give` enqueues, after one warm-up run. Waits.
   float least(const std::function<void()> &give) const;
 
 private:

@@ -18,8 +18,8 @@ EventHandle Timeline::next() {
   return events[used++];
 }
 
-/// The first event came before `origin`, by no more than it took to record it and to wait for it. That is long where
-/// another thread was given the processor meanwhile; then it is recorded again, a few times.
+/// The first event happened before `origin`, by at most the time it took to record it and wait for it. If another
+/// thread got the processor in between, that is long; then the event is recorded again, a few times.
 void Timeline::begin(StreamHandle stream) {
   constexpr int64_t ShortEnough = 100'000, MostTries = 10; // nanoseconds; a GPU takes a tenth of that
   gpu.driver.check(gpu.driver.streamSynchronize(stream), "cannot wait for a stream");
@@ -35,7 +35,7 @@ void Timeline::begin(StreamHandle stream) {
 
 size_t Timeline::mark(StreamHandle stream) {
   gpu.makeCurrent();
-  if (used == 0) // with nothing before it the event comes as it is recorded
+  if (used == 0) // with no work before it, the event happens when it is recorded
     begin(stream);
   gpu.driver.check(gpu.driver.eventRecord(next(), stream), "cannot record an event");
   return used - 2;

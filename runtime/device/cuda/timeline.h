@@ -1,4 +1,4 @@
-// When a GPU came to what it was given: events with times, set against the host's clock.
+// When a GPU reached points in its work: events with times, mapped to the host's clock.
 #pragma once
 
 #include "runtime/device/cuda/gpu.h"
@@ -15,9 +15,9 @@ public:
   explicit Timeline(const Gpu &gpu) : gpu(gpu) {}
   ~Timeline();
 
-  /// See Device::mark(); on any stream. The first after take() waits for what that stream has.
+  /// See Device::mark(); on any stream. The first call after take() waits for that stream's work.
   size_t mark(StreamHandle stream);
-  /// See Device::takeMoments(). All of them are late by the same, at most by what the first mark() took.
+  /// See Device::takeMoments(). All of them are late by the same amount, at most the duration of the first mark().
   std::vector<int64_t> take();
 
 private:
@@ -25,7 +25,7 @@ private:
   void begin(StreamHandle stream);
 
   const Gpu &gpu;
-  std::vector<EventHandle> events; ///< the first one's time is known
+  std::vector<EventHandle> events; ///< the time of the first one is known
   size_t used = 0;
   int64_t origin = 0; ///< of the first event, on the host's clock
 };
