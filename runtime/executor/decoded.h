@@ -10,9 +10,9 @@ struct Executor::Decoded {
   enum Kind {
     Launch,
     Copy,
-    StartCopy,    // beside launches
-    Start,        // of what communicates
-    StartAndWait, // nothing stands between the two
+    StartCopy,    // asynchronous
+    Start,        // of communication
+    StartAndWait, // nothing in between
     Wait
   };
   Kind kind;
@@ -23,53 +23,53 @@ struct Executor::Decoded {
   std::span<void *const> buffers;
   std::span<const int64_t> scalars;
   int64_t grid = 0, grain = 1;
-  const std::byte *gridCount = nullptr; ///< where the device finds how much of the grid is to run; null: all
+  const std::byte *gridCount = nullptr; ///< where the device reads how much of the grid to run; null: all
   // Copy and StartCopy
   std::byte *target = nullptr;
   const std::byte *copied = nullptr;
   uint64_t bytes = 0;
   // Start and StartAndWait
   const Group *group = nullptr;
-  // Start, StartCopy and Wait: of the executor's flights
+  // Start, StartCopy and Wait: index into the executor's flights
   uint32_t flight = 0;
-  bool isPart = false; ///< of what the command before has started
+  bool isPart = false; ///< of the start in the previous command
 };
 
 /// A command that has been started and not waited for.
 struct Executor::Flight {
   const List *list = nullptr;
   const Decoded *command = nullptr;
-  CommandHandle handle = {};    // of what communicates
+  CommandHandle handle = {};    // of communication
   Device::CopyHandle copy = {}; // of a copy
-  // Where the device tells the times, and somebody has watched from the start: numbers of moments until a list is over.
+  // If the device reports the times and an observer has watched from the start: mark numbers until a list is over.
   std::shared_ptr<CommandTimes> times = {};
   bool areMoments = true;
 
   bool isCopy() const { return command->kind == Decoded::StartCopy; }
 };
 
-/// A command that is over and has not been reported.
+/// A finished command that has not been reported yet.
 struct Executor::Over {
   const List *list;
   const Decoded *command;
-  int64_t begin, end; ///< moments of the device by number, or times
+  int64_t begin, end; ///< mark numbers of the device, or times
   bool areMoments;
   bool isStart = false;
 };
 
-/// Commands that follow each other in a list: a run of launches and copies, or others.
+/// Consecutive commands of a list: a run of launches and copies, or others.
 struct Executor::Stretch {
   size_t begin, end;
   bool isRepeatable = false;
-  bool wasRun = false;           ///< by which everything that is done once, at the first launch, has been
-  Device::Sequence sequence = 0; ///< what the device has noted of it
+  bool wasRun = false;           ///< so everything that happens once, at the first launch, has happened
+  Device::Sequence sequence = 0; ///< its recording by the device
 };
 
 struct Executor::List {
   std::string name;
   uint32_t number; ///< among the manifest's lists
   std::vector<Decoded> commands;
-  std::vector<Stretch> stretches; ///< which are all commands
+  std::vector<Stretch> stretches; ///< cover all commands
   std::vector<void *> buffers;    // of all launches
   std::vector<int64_t> scalars;   // of all launches
 };
@@ -94,7 +94,7 @@ private:
   Executor &executor;
   Mesh mesh;
   std::vector<Device::Kernel> kernels;          // like Manifest.kernels
-  std::map<uint32_t, uint32_t> flightsOfTokens; // of the role's
+  std::map<uint32_t, uint32_t> flightsOfTokens; // of the role
 
   // Of the list being decoded:
   const abi::CommandList *source = nullptr;

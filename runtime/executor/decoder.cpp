@@ -80,7 +80,7 @@ int64_t Executor::Decoder::scalarBits(const abi::Scalar &scalar) const {
   case abi::Scalar::kReal:
     return std::bit_cast<int64_t>(scalar.real());
   default:
-    return 0; // validated: there is no other kind
+    return 0; // unreachable: validation admits no other kind
   }
 }
 
@@ -105,7 +105,7 @@ Executor::Decoded Executor::Decoder::decodeLaunch(const abi::Launch &launch) {
   return decoded;
 }
 
-/// Tokens are a role's: the list that waits need not be the one that starts.
+/// Tokens belong to a role: the list that waits need not be the one that starts.
 uint32_t Executor::Decoder::flightOf(uint32_t token) {
   auto [flight, isNew] = flightsOfTokens.try_emplace(token, executor.flights.size());
   if (isNew)
@@ -118,7 +118,7 @@ bool Executor::Decoder::waitFollows() const {
          source->commands(at + 1).wait().token() == abi::tokenOf(source->commands(at));
 }
 
-/// What the transport cannot do, the compiler should have avoided.
+/// Refuses what the transport cannot do; the compiler should have avoided it.
 void Executor::Decoder::requireCapabilities(const abi::Collective &collective) const {
   CommunicatorCapabilities can = executor.peers.capabilities();
   bool isWhole = collective.kind() == abi::Collective::ALL_REDUCE || collective.kind() == abi::Collective::BROADCAST;

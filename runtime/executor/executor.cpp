@@ -59,7 +59,7 @@ std::byte *Executor::locate(uint64_t address) const {
 
 void Executor::addTensor(const abi::Tensor &tensor) {
   validatePlace(tensor, ownRole);
-  // A parameter's moments and gradients bear its name too; by name one finds the parameter itself.
+  // A parameter's moments and gradients have the same name; a look-up by name finds the parameter itself.
   bool byName = tensor.kind() == abi::Tensor::PARAMETER || tensor.kind() == abi::Tensor::INPUT ||
                 tensor.kind() == abi::Tensor::OUTPUT;
   if (byName && !tensors.emplace(tensor.name(), &tensor).second)
@@ -87,11 +87,11 @@ Executor::List &Executor::findList(const abi::TimetableEntry &entry) const {
 void Executor::observe(Observer *watcher) {
   observer = watcher;
   peers.askForTimes(watcher != nullptr);
-  settleTimes(ownDevice.takeMoments()); // of a list that failed
+  settleTimes(ownDevice.takeMoments()); // left from a list that failed
   seen.clear();
 }
 
-/// Numbers of moments are good until these are taken: what is under way learns what they stand for.
+/// Mark numbers are valid until the moments are taken, so this gives commands in progress the times instead.
 void Executor::settleTimes(const std::vector<int64_t> &moments) {
   for (std::vector<Flight> &parts : flights)
     for (Flight &flight : parts)
@@ -100,7 +100,7 @@ void Executor::settleTimes(const std::vector<int64_t> &moments) {
           *moment = moments.at(static_cast<size_t>(*moment));
 }
 
-/// Of the list that has run.
+/// Reports the commands of the list that has run.
 void Executor::report() {
   std::vector<int64_t> moments = ownDevice.takeMoments();
   settleTimes(moments);
@@ -134,7 +134,7 @@ void Executor::startExchange(const List &list, const Decoded &command) {
 }
 
 namespace {
-/// Adds to a sum how long it lives.
+/// Adds its lifetime to a sum.
 class Lasting {
 public:
   explicit Lasting(int64_t &sum) : sum(sum) {}
@@ -148,8 +148,8 @@ private:
 } // namespace
 
 namespace {
-/// Parts of one are over together. Each is told a share of the time by its bytes, one behind the other, so that times
-/// add up to what they took.
+/// Parts of one command finish together. Each is reported with a share of the time proportional to its bytes, one after
+/// the other, so that the times add up to the total.
 class SharedTime {
 public:
   void add(const abi::Command &part) { bytes += abi::bytesEach(part); }
@@ -169,10 +169,10 @@ private:
 };
 } // namespace
 
-/// Of a token: a copy, or parts of what communicates.
+/// Waits for a token's copy, or for its parts of a communication.
 void Executor::awaitFlights(const Decoded &wait) {
   Lasting waiting(exchangeNanoseconds);
-  bool areTold = !peers.capabilities().deviceOrder; // by the transport, whoever watches
+  bool areTold = !peers.capabilities().deviceOrder; // the transport reports times, with or without an observer
   SharedTime shared;
   for (const Flight &flight : flights[wait.flight])
     if (!flight.isCopy())
@@ -192,7 +192,7 @@ void Executor::awaitFlights(const Decoded &wait) {
   }
 }
 
-/// Runs one command and notes what is over by then.
+/// Runs one command and records what is over by then.
 void Executor::execute(const List &list, const Decoded &command) {
   peers.whereabouts().enter({list.number, command.index});
   auto mark = [&] { return observer ? static_cast<int64_t>(ownDevice.mark()) : 0; };
@@ -272,8 +272,8 @@ void Executor::executeOrTell(const List &list, const Decoded &command) {
   }
 }
 
-/// The first time each command is given by itself; the second time a device that can notes them. From then on they are
-/// given as one.
+/// The first time, each command is given separately. The second time, a device that can records them. From then on they
+/// are given as one sequence.
 void Executor::run(const List &list, Stretch &stretch) {
   bool notes = stretch.isRepeatable && !stretch.sequence && stretch.wasRun && ownDevice.beginSequence();
   if (!stretch.sequence)
@@ -291,7 +291,7 @@ void Executor::run(const List &list, Stretch &stretch) {
 
 void Executor::run(const abi::TimetableEntry &entry) {
   Lasting running(runNanoseconds);
-  if (observer) // which hears of each command
+  if (observer) // which needs each command separately
     return walk(entry, [](const Decoded &) {});
   List &list = findList(entry);
   for (Stretch &stretch : list.stretches)
@@ -304,7 +304,7 @@ void Executor::run(const abi::TimetableEntry &entry) {
 // Looking for non-finite values
 //===----------------------------------------------------------------------===//
 
-/// The byte at which the first element begins that is NaN or infinite.
+/// The byte offset of the first element that is NaN or infinite.
 static std::optional<size_t> firstNonFinite(const abi::ElementType &type, std::span<const std::byte> values) {
   for (size_t at = 0; at < values.size(); at += type.bytes)
     if (!abi::isFiniteBits(type, abi::readBits(type, values.data() + at)))
@@ -314,7 +314,7 @@ static std::optional<size_t> firstNonFinite(const abi::ElementType &type, std::s
 
 std::optional<NonFinite> Executor::findNonFinite(const Decoded &command) const {
   const abi::Launch &launch = command.command->launch();
-  if (launch.has_grid_count()) // what it leaves of its outputs may be anything; whoever reads more shows it
+  if (launch.has_grid_count()) // the rest of its outputs may hold anything; commands that read it will show it
     return std::nullopt;
   const abi::Kernel &kernel = program.kernels(launch.kernel());
   uint32_t firstOutput = launch.buffers_size() - kernel.outputs();
@@ -352,7 +352,7 @@ std::optional<NonFinite> Executor::runChecked(const abi::TimetableEntry &entry) 
 }
 
 //===----------------------------------------------------------------------===//
-// Looking at all that is written
+// Looking at everything that is written
 //===----------------------------------------------------------------------===//
 
 void Executor::readAt(uint64_t address, std::span<std::byte> bytes) const {
@@ -377,7 +377,7 @@ void Executor::runShown(const abi::TimetableEntry &entry, const Written &show) {
     if (command.kind == Decoded::Wait)
       for (const Flight &flight : flights[command.flight])
         showWritten(command, *flight.command->command);
-    else if (command.kind != Decoded::Start && command.kind != Decoded::StartCopy) // which have written nothing by now
+    else if (command.kind != Decoded::Start && command.kind != Decoded::StartCopy) // which have written nothing yet
       showWritten(command, *command.command);
   });
 }

@@ -19,7 +19,7 @@
 
 namespace dtc {
 
-/// Where a command stands, for messages: "list 'micro', command 7 (h.0.attn)".
+/// A command's position, for messages: "list 'micro', command 7 (h.0.attn)".
 std::string describePlace(const abi::Manifest &manifest, int rank, const CommandPlace &place);
 
 /// The first value found not to be finite by Executor::runChecked.
@@ -32,14 +32,14 @@ struct NonFinite {
   std::string location; ///< in the model, e.g. "h.3.attn.c_attn"
 };
 
-/// Decodes the lists of one rank's role once, as its timetables run them, then runs them. Everything a list may touch
-/// is checked when it is decoded: a manifest that does not fit itself, the memory or the kernels is an Error (BadInput)
-/// of the constructor.
+/// Decodes the lists of one rank's role once, as its timetables run them, then runs them. Decoding checks everything
+/// that a list may access: the constructor throws Error (BadInput) for a manifest that is inconsistent or does not fit
+/// the memory or the kernels.
 class Executor {
 public:
-  /// All of these outlive the executor. `memory` has the role's size, is of the device and is the one the communicator
-  /// was made with; `hostMemory` is of Device::allocateHost and of the role's size, and may be null where the role has
-  /// none.
+  /// All arguments outlive the executor. `memory` has the role's size, belongs to the device and is the one the
+  /// communicator was made with. `hostMemory` comes from Device::allocateHost and has the role's size; it may be null
+  /// if the role has none.
   Executor(const abi::Manifest &manifest, Communicator &communicator, Device &device, Memory &memory,
            Memory *hostMemory = nullptr);
   ~Executor();
@@ -52,35 +52,35 @@ public:
   Memory *hostMemory() const { return ownHostMemory; }
   int rank() const { return peers.rank(); }
 
-  /// The first entry of the role's timetables that runs this list. Throws Error (Runtime) where none does.
+  /// The first entry of the role's timetables that runs this list. Throws Error (Runtime) if none does.
   const abi::TimetableEntry &entryOf(std::string_view list) const;
 
-  /// Runs the list of an entry of a timetable; what it starts and does not wait for, a later one does. The device may
-  /// still be at it on return: what is read of tensors is as the list leaves them. Throws PeerLostError when a peer is
-  /// gone; kernels do not fail.
+  /// Runs the list of a timetable entry. A later list waits for what this one starts and does not wait for. The device
+  /// may still be working on return; reads of tensors see the list's results. Throws PeerLostError when a peer is gone;
+  /// kernels do not fail.
   void run(const abi::TimetableEntry &entry);
   void run(std::string_view list) { run(entryOf(list)); }
 
-  /// For how long run() has worked so far, and not waited for what ranks exchange. Of a device that is not the host
-  /// itself, how long the host took to give it work.
+  /// Seconds that run() has worked so far, without waits for communication. For a device other than the host, the time
+  /// that the host took to give it work.
   double computeSeconds() const { return static_cast<double>(runNanoseconds - exchangeNanoseconds) / 1e9; }
 
-  /// Runs a list like run(), looking at the floating-point outputs of every launch for NaN and infinity: slow, for
-  /// finding out where a non-finite loss came from. All ranks call it together. Continues to the end of the list (peers
+  /// Runs a list like run(), and checks the floating-point outputs of every launch for NaN and infinity: slow, for
+  /// finding where a non-finite loss comes from. All ranks call it together. Continues to the end of the list (peers
   /// wait for us) and reports this rank's first finding.
   std::optional<NonFinite> runChecked(const abi::TimetableEntry &entry);
 
-  /// One of a list's commands has written these bytes; a collective or a receive by the wait for it.
+  /// Called with the bytes that a list's command has written; for a collective or a receive, at its wait.
   using Written = std::function<void(uint32_t command, std::span<const std::byte>)>;
   /// Runs a list like run() and shows what each command has written, in pieces, before the next one begins. Slow. All
   /// ranks call it together.
   void runShown(const abi::TimetableEntry &entry, const Written &show);
 
-  /// Watches every command from now on; null: nobody. It hears of a list's commands when the list is over, and the
-  /// device with it. Not while a list runs.
+  /// Sets the observer of every command from now on; null: none. It is called for a list's commands when the list is
+  /// over on the device, too. Do not call this while a list runs.
   void observe(Observer *watcher);
 
-  /// Says where the lists that run from now on belong, for whoever asks what this rank does.
+  /// Records the step of the lists that run from now on, for reports of what this rank is doing.
   void beginStep(int64_t step) { peers.whereabouts().beginStep(static_cast<uint64_t>(step)); }
 
   // Named places in memory: state, step inputs and step outputs.
@@ -89,8 +89,8 @@ public:
   /// The input, output or parameter of that name; a parameter's moments and gradients are found in the manifest.
   /// Throws Error (Runtime) when there is none.
   const abi::Tensor &tensor(std::string_view name) const;
-  /// A copy of the local shard, padding included, as the lists run so far leave it; of several places, the first one.
-  /// Throw Error (Runtime) when the tensor has another type.
+  /// A copy of the local shard, padding included, after all lists run so far; of several places, the first. Throw Error
+  /// (Runtime) when the tensor has another type.
   std::vector<float> floats(std::string_view name) const;
   std::vector<int32_t> integers(std::string_view name) const;
   /// Replaces the local shard, padding included, before any list that runs from now on. Throw Error (Runtime) when the
@@ -113,15 +113,15 @@ private:
   void decodeLists();
   List &findList(const abi::TimetableEntry &entry) const;
   void execute(const List &list, const Decoded &command);
-  /// As execute; where the device fails the error says at which command.
+  /// Like execute; if the device fails, the error names the command.
   void executeOrTell(const List &list, const Decoded &command);
   void run(const List &list, Stretch &stretch);
-  /// Before a start.
+  /// Call before a start.
   void awaitDevice() {
     if (!peers.capabilities().deviceOrder)
       ownDevice.wait(ownDevice.record());
   }
-  /// Before anything but a start or a wait.
+  /// Call before anything but a start or a wait.
   void handOver() {
     if (std::exchange(hasStarted, false))
       peers.handOver();
@@ -131,7 +131,7 @@ private:
   void startExchange(const List &list, const Decoded &command);
   void report();
   void settleTimes(const std::vector<int64_t> &moments);
-  /// Where a resolved address lies.
+  /// Where a resolved address is.
   std::byte *locate(uint64_t address) const;
   void readAt(uint64_t address, std::span<std::byte> bytes) const;
   template <typename After> void walk(const abi::TimetableEntry &entry, After after);
@@ -147,13 +147,13 @@ private:
   Memory *ownHostMemory;
   std::map<std::string, const abi::Tensor *, std::less<>> tensors;
   std::vector<Group> groups;                          // like Manifest.groups, as this rank sees them
-  std::vector<std::vector<Flight>> flights;           // per token: the parts of what is under way, of any list
-  std::deque<abi::CommandList> resolved;              // lists as entries mean them
+  std::vector<std::vector<Flight>> flights;           // per token: the parts in flight, from any list
+  std::deque<abi::CommandList> resolved;              // lists resolved for entries
   std::map<std::string, std::unique_ptr<List>> lists; // by abi::instanceOf
   Observer *observer = nullptr;
-  std::vector<Over> seen;  // of the list that runs
-  bool hasStarted = false; // a command, since peers were last told to go on by themselves
-  int64_t runNanoseconds = 0, exchangeNanoseconds = 0; // in run(), and of these in waits for peers
+  std::vector<Over> seen;  // of the running list
+  bool hasStarted = false; // whether a command was started since the last hand-over
+  int64_t runNanoseconds = 0, exchangeNanoseconds = 0; // in run(), and the part of it spent waiting for peers
 };
 
 } // namespace dtc

@@ -1,4 +1,4 @@
-// What may be watched of a running command list.
+// Observing a running command list.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -8,24 +8,24 @@
 
 namespace dtc {
 
-/// One executed command. Times are CLOCK_MONOTONIC nanoseconds (std::chrono::steady_clock). A collective's times, and
-/// those of a copy beside launches, are those of its execution on its channel; a wait's are how long compute stood
-/// still. On a GPU all are the GPU's.
+/// One executed command. Times are CLOCK_MONOTONIC nanoseconds (std::chrono::steady_clock). The times of a collective
+/// or an asynchronous copy are those of its execution on its channel; a wait's are how long compute was blocked. On a
+/// GPU all are GPU times.
 struct CommandEvent {
   const abi::Command &command;
   std::string_view list;
   uint32_t index; ///< in the list
   int64_t begin, end;
-  /// Of a collective, a transfer or a copy beside launches: compute has started it, in this time, and goes on. It is
-  /// told again when it is over.
+  /// For a collective, a transfer or an asynchronous copy: compute has started it, in this time, and continues. It is
+  /// reported again when it is over.
   bool isStart = false;
 };
 
 class Observer {
 public:
   virtual ~Observer() = default;
-  /// Called once for each command that is over, and for each start, by the executor's caller when a list is: for a
-  /// collective in which it has been waited for, right before the wait.
+  /// Called by the executor's thread at the end of a list, once for each finished command and for each start. A
+  /// collective is reported in the list that waits for it, right before the wait.
   virtual void executed(const CommandEvent &event) = 0;
 };
 

@@ -1,4 +1,4 @@
-// Shapes of a program that nobody has looked at yet.
+// Shapes of a program that has not been validated yet.
 #pragma once
 
 #include "runtime/executor/refuse.h"

@@ -13,7 +13,7 @@ int64_t Shard::elements() const { return productOf(size); }
 
 Shard shardOf(const abi::Tensor &tensor, const Mesh &mesh, int rank) {
   int rankCount = tensor.global_shape_size();
-  // A tensor that no axis splits may leave its dimensions' lists out.
+  // A tensor that no axis splits may omit the lists of its dimensions.
   if (tensor.local_shape_size() != rankCount || tensor.sharding().dims_size() > rankCount)
     throw Error(ExitCode::BadInput, fmt::format("damaged program: tensor '{}' has {} global and {} local dimensions",
                                                 tensor.name(), rankCount, tensor.local_shape_size()));
@@ -28,7 +28,7 @@ Shard shardOf(const abi::Tensor &tensor, const Mesh &mesh, int rank) {
   return shard;
 }
 
-/// Of two roles, say.
+/// Whether two tensors, of two roles for example, are the same.
 static bool isSame(const abi::Tensor &a, const abi::Tensor &b) {
   return a.kind() == b.kind() && a.parameter() == b.parameter() && a.slot() == b.slot();
 }

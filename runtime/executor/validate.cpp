@@ -37,7 +37,7 @@ void requireBetween(double value, double minimum, double maximum, const char *na
     refuseProgram(fmt::format("{} is {}; it lies in [{}, {}]", name, value, minimum, maximum));
 }
 
-/// Every setting of the optimizer has a value, and whatever is there lies where it may.
+/// Every setting of the optimizer has a value, and all values are in range.
 void validateOptimizer(const abi::Training &training) {
   const abi::Optimizer *optimizer = abi::findOptimizer(training.optimizer());
   if (!optimizer)
@@ -134,7 +134,7 @@ void validateParameter(const abi::Parameter &parameter) {
     refuseProgram(fmt::format("{} begins with a deviation of {}", what, parameter.init().stddev()));
 }
 
-/// A tensor of a file belongs to one parameter.
+/// Each tensor in a file belongs to one parameter.
 void validateTiedNames(const abi::Manifest &manifest) {
   std::set<std::string_view> names;
   for (const abi::Parameter &parameter : manifest.parameters())
@@ -150,7 +150,7 @@ void validateTiedNames(const abi::Manifest &manifest) {
 // Groups, stages, roles
 //===----------------------------------------------------------------------===//
 
-/// Each group is over axes of the mesh, on a channel that transports have.
+/// Each group is over axes of the mesh, on a channel that exists.
 void validateGroups(const abi::Manifest &manifest, const Mesh &mesh) {
   for (int index = 0; index < manifest.groups_size(); ++index) {
     const abi::Group &group = manifest.groups(index);
@@ -184,7 +184,7 @@ void validateStages(const abi::Manifest &manifest) {
         refuseProgram(fmt::format("stage {} has layer {} of {}", stage, layer, manifest.layers_size()));
 }
 
-/// Each rank plays one role.
+/// Each rank has exactly one role.
 void validateRanks(const abi::Manifest &manifest, int ranks) {
   if (manifest.roles_size() == 1 && manifest.roles(0).ranks().empty())
     return;
@@ -204,7 +204,7 @@ void validateRanks(const abi::Manifest &manifest, int ranks) {
     refuseProgram(fmt::format("its {} roles are played by {} of {} ranks", manifest.roles_size(), players, ranks));
 }
 
-/// Where spaces of a kind lie.
+/// The part of memory for spaces of one kind.
 struct MemoryPart {
   uint64_t begin, end;
   const char *name;
@@ -241,7 +241,7 @@ void validateSpaces(const abi::Role &role) {
     uint64_t end;
     bool fits = abi::Space::Kind_IsValid(space.kind()) && space.places() > 0 &&
                 space.places() <= ManifestLimits::Places &&
-                // As the widest type needs, and a line.
+                // Aligned for the widest type, and to a cache line.
                 (space.places() == 1 || (space.stride() > 0 && space.stride() % 64 == 0)) &&
                 !__builtin_mul_overflow(space.stride(), uint64_t(space.places()), &end) &&
                 !__builtin_add_overflow(space.base(), end, &end) && space.base() >= begin && end <= most;
@@ -295,7 +295,7 @@ abi::Manifest parseManifest(std::string_view bytes, const std::string &path) {
     throw Error(ExitCode::BadInput, fmt::format("{}: the program's manifest has {} bytes; at most {} are accepted",
                                                 path, bytes.size(), ManifestLimits::Bytes));
   abi::Manifest manifest;
-  google::protobuf::LogSilencer silent; // what is wrong is told below
+  google::protobuf::LogSilencer silent; // the error is reported below
   if (!manifest.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     throw Error(ExitCode::BadInput, path + ": the program's manifest cannot be read; compile it again");
   try {

@@ -27,16 +27,16 @@ public:
   CommandChecker(const abi::Manifest &manifest, const abi::Role &role)
       : manifest(manifest), role(role), mesh(manifest.mesh()) {}
 
-  /// `stage`: for which an entry runs it.
+  /// `stage`: the stage for which an entry runs it.
   void check(const abi::CommandList &list, const abi::Stage &stage);
-  /// What the lists start and wait for fits together when they run as a timetable says.
+  /// Checks that starts and waits match when the lists run as in a timetable.
   void checkTokens(const abi::Timetable &timetable) const;
 
 private:
-  /// What running a list does to the tokens under way.
+  /// What running a list does to the tokens in flight.
   struct Tokens {
-    std::unordered_set<uint32_t> started; ///< before it waits for them, if it does
-    std::vector<uint32_t> taken, left;    ///< under way before it and not after it, and the reverse
+    std::unordered_set<uint32_t> started; ///< by the list, whether or not it waits for them
+    std::vector<uint32_t> taken, left;    ///< in flight before it but not after it, and the reverse
   };
 
   [[noreturn]] void refuse(const std::string &why) const;
@@ -44,7 +44,7 @@ private:
     if (!condition)
       refuse(why);
   }
-  /// Who touches memory: copies reach that of the host too, peers only what they see of the arena.
+  /// Who accesses memory: copies also reach host memory, peers only the shared part of the arena.
   enum class By { Copy, Device, Peers };
   void checkRange(uint64_t address, int64_t elements, abi::DataType type, By by, const char *what) const;
   void checkMarks(const abi::Command &command) const;
@@ -63,8 +63,8 @@ private:
   const abi::Role &role;
   Mesh mesh;
   std::map<std::string_view, Tokens> tokens;   // of each list
-  std::map<uint32_t, uint32_t> spacesOfTokens; // each place of it has one of its own
-  std::set<uint32_t> joined;                   // groups that all ranks of the role are members of
+  std::map<uint32_t, uint32_t> spacesOfTokens; // each place of the space has its own token
+  std::set<uint32_t> joined;                   // groups of which all ranks of the role are members
 
   // Of the list being checked:
   const abi::CommandList *source = nullptr;
@@ -81,7 +81,7 @@ void CommandChecker::refuse(const std::string &why) const {
   refuseProgram(fmt::format("list '{}', command {}{}: {}", source->name(), at, where, why));
 }
 
-/// Elements [0, elements) from `address` must lie in one place of a space that `by` reaches.
+/// Elements [0, elements) from `address` must be in one place of a space that `by` can access.
 void CommandChecker::checkRange(uint64_t address, int64_t elements, abi::DataType type, By by, const char *what) const {
   if (abi::spaceOf(address) >= uint32_t(role.spaces_size()))
     refuse(fmt::format("{} lies in space {} of {}", what, abi::spaceOf(address), role.spaces_size()));
@@ -104,7 +104,7 @@ void CommandChecker::checkMarks(const abi::Command &command) const {
           "has work of an unknown class, or not a number of operations");
 }
 
-/// All that use a token count the places of the same space, and the numbers of all places are apart.
+/// All users of a token refer to the same space, and the tokens of all places are distinct.
 void CommandChecker::checkToken(uint32_t token, uint32_t space) {
   require(space < uint32_t(role.spaces_size()), "its token counts the places of a space that does not exist");
   require(uint64_t(token) + 1 <= ManifestLimits::Tokens / role.spaces(static_cast<int>(space)).places(),
@@ -117,7 +117,7 @@ void CommandChecker::check(const abi::CommandList &list, const abi::Stage &of) {
   source = &list;
   stage = &of;
   Tokens own;
-  std::set<uint32_t> pending, taken; // collectives that this list has started; that it expects under way
+  std::set<uint32_t> pending, taken; // tokens that this list has started; tokens that it expects in flight
   for (at = 0; at < list.commands_size(); ++at) {
     const abi::Command &command = list.commands(at);
     checkMarks(command);
@@ -164,13 +164,13 @@ void CommandChecker::checkTokens(const abi::Timetable &timetable) const {
     refuseProgram(fmt::format("its {} runs list '{}', which {} token {}", timetable.name(), list, why, token));
   };
   std::set<std::pair<uint32_t, uint32_t>> pending; // token and place
-  int64_t work = 0; // a step may have many entries, and tokens may stay under way through all of them
+  int64_t work = 0; // a step may have many entries, and tokens may stay in flight through all of them
   const std::string *last = nullptr;
   for (const abi::TimedEntry &timed : abi::unroll(timetable, abi::stepsToJudge(timetable))) {
     const abi::TimetableEntry &entry = *timed.entry;
     auto list = tokens.find(entry.list());
     if (list == tokens.end())
-      continue; // validateTimetables tells of it
+      continue; // validateTimetables reports it
     const Tokens &own = list->second;
     auto placed = [&](uint32_t token) { return std::pair(token, abi::placeOf(entry, spacesOfTokens.at(token))); };
     work += static_cast<int64_t>(pending.size() + own.taken.size() + own.left.size());
@@ -224,7 +224,7 @@ void CommandChecker::checkLaunch(const abi::Launch &launch) const {
     checkRange(launch.buffers(i), int64_t(launch.buffer_bytes(i) / type->bytes), type->type, By::Device, "a buffer");
     largest = std::max(largest, launch.buffer_bytes(i));
   }
-  // A grid counts pieces of work that each touch something.
+  // Each unit of a grid accesses something, which bounds the grid.
   if (uint64_t(launch.grid()) > std::max<uint64_t>(largest, 1))
     refuse(fmt::format("a grid of {} over buffers of at most {} bytes", launch.grid(), largest));
   if (launch.has_grid_count())
@@ -233,7 +233,7 @@ void CommandChecker::checkLaunch(const abi::Launch &launch) const {
     checkScalar(scalar);
 }
 
-/// How many ranks a group has. All who play the role are among them.
+/// How many ranks a group has. All ranks of the role must be members.
 int64_t CommandChecker::membersOf(uint32_t index) {
   require(index < uint32_t(manifest.groups_size()), "the group does not exist");
   const abi::Group &group = manifest.groups(static_cast<int>(index));
@@ -269,8 +269,8 @@ void CommandChecker::checkCollective(const abi::Collective &collective) {
   if ((scatter || collective.kind() == abi::Collective::ALL_REDUCE) && !type->canReduce())
     refuse(fmt::format("a reduction of {}, which collectives move but do not add; convert it to {} before", type->name,
                        abi::nameOf(type->accumulator)));
-  // What peers touch must lie in the shared part; a rank's own result need not, but an all-reduce's is written by all,
-  // and a broadcast's may be handed on to neighbours.
+  // Memory that peers access must be in the shared part. A rank's own result need not be, but all members write an
+  // all-reduce's, and a broadcast's may be passed on to neighbours.
   By peers = members != 1 ? By::Peers : By::Device;
   checkRange(collective.input(), allToAll || scatter ? part * members : part, type->type, peers, "the input");
   checkRange(collective.output(), allToAll || gather ? part * members : part, type->type,
@@ -279,7 +279,7 @@ void CommandChecker::checkCollective(const abi::Collective &collective) {
   checkCounts(collective, members);
 }
 
-/// The logarithms of rows' weights, which peers touch as they do the rows.
+/// The logarithms of rows' weights, which peers access like the rows.
 void CommandChecker::checkLogs(const abi::Collective &collective, int64_t members) const {
   if (!abi::hasLogs(collective))
     return require(collective.log_input() == 0 && collective.log_output() == 0,
@@ -297,7 +297,7 @@ void CommandChecker::checkLogs(const abi::Collective &collective, int64_t member
              "the logarithms of the output");
 }
 
-/// How many rows an all-to-all sends, of which all members read all counts.
+/// The row counts of an all-to-all; all members read all counts.
 void CommandChecker::checkCounts(const abi::Collective &collective, int64_t members) const {
   require(collective.has_counts() || !collective.has_received(), "says how many rows come, but not how many are sent");
   if (!collective.has_counts())
@@ -310,7 +310,7 @@ void CommandChecker::checkCounts(const abi::Collective &collective, int64_t memb
     checkRange(collective.received(), members, abi::I32, By::Device, "the counts of rows that come");
 }
 
-/// One wait ends all parts, and a transport may carry them out as one.
+/// One wait ends all parts, and a transport may run them as one.
 void CommandChecker::checkPart(const abi::Command &command) const {
   const abi::Collective &first = source->commands(at - 1).start(), &next = command.start();
   require(command.has_start() && next.token() == first.token() && next.token_space() == first.token_space() &&
@@ -372,7 +372,7 @@ void validateCommands(const abi::Manifest &manifest, const abi::Role &role) {
       if (list != lists.end() && checked.insert({entry.list(), entry.stage()}).second)
         checker.check(*list->second, abi::stageOf(manifest, entry));
     });
-  // Others go through all lists, so one that nobody runs must not lead them astray.
+  // Other code visits all lists, so one that no role runs must be valid, too.
   if (&role == &manifest.roles(0))
     for (std::set<std::string_view> run = listsThatRun(manifest); const auto &[name, list] : lists)
       if (!run.contains(name))

@@ -1,4 +1,4 @@
-// The validator's part for copies of parameters: what is read must be what the parameter is.
+// The validator's part for copies of parameters: a copy that is read must be up to date with its parameter.
 #include "runtime/abi/tensors.h"
 #include "runtime/abi/timetables.h"
 #include "runtime/executor/refuse.h"

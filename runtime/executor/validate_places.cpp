@@ -1,8 +1,7 @@
-// The validator's part for spaces of several places: which parts of them each list reads and writes, so that
-// runtime/abi/timetable_check.h can judge timetables; for what is under way from list to list; and for what runs side by
-// side.
+// The validator's part for spaces of several places (which parts of them each list reads and writes, for
+// runtime/abi/timetable_check.h), for commands in flight across lists, and for entries that overlap.
 //
-// Only what lists say is looked at: in terms of whole ranges, whatever their gaps. What the host fills is left out.
+// It considers only what lists say, in whole ranges, ignoring gaps. Memory that the host fills is left out.
 #include "runtime/abi/addresses.h"
 #include "runtime/abi/commands.h"
 #include "runtime/abi/tensors.h"
@@ -25,7 +24,7 @@ namespace {
 
 using abi::TimetableEntry;
 
-/// Ranges of addresses, of which no two touch each other.
+/// Disjoint, non-adjacent ranges of addresses.
 class Ranges {
 public:
   void add(uint64_t begin, uint64_t end) {
@@ -40,7 +39,7 @@ public:
       ranges.emplace(begin, end);
   }
 
-  /// Calls visit(begin, end) for the parts of a range that no range here has.
+  /// Calls visit(begin, end) for the parts of a range that no range here covers.
   template <typename Visit> void forEachGap(uint64_t begin, uint64_t end, Visit visit) const {
     auto next = ranges.upper_bound(begin);
     if (next != ranges.begin() && std::prev(next)->second > begin)
@@ -67,14 +66,14 @@ private:
   std::map<uint64_t, uint64_t> ranges; // begin and end
 };
 
-/// What a list touches, whatever runs before and after it.
+/// What a list accesses, whatever runs before and after it.
 struct Footprint {
-  Ranges reads; ///< before it has written there itself
+  Ranges reads; ///< before writing there itself
   Ranges writes;
   std::set<uint32_t> tokens;
 };
 
-/// Of those ranges that `isWanted` says.
+/// Only ranges for which `isWanted` holds.
 template <typename Wanted>
 Footprint footprintOf(const abi::CommandList &list, const abi::Manifest &manifest, Wanted isWanted) {
   Footprint footprint;
@@ -94,7 +93,7 @@ Footprint footprintOf(const abi::CommandList &list, const abi::Manifest &manifes
   return footprint;
 }
 
-/// Memory of several places, cut where any list's range or a tensor begins or ends.
+/// Spaces of several places, divided wherever a list's range or a tensor begins or ends.
 class PlaceChecker {
 public:
   PlaceChecker(const abi::Manifest &manifest, const abi::Role &role);
@@ -149,7 +148,7 @@ void PlaceChecker::cut() {
     lists.byName[name] = {abi::CommandList::ONCE, partsOf(footprint.reads), partsOf(footprint.writes)};
 }
 
-/// A part is known by the number of the cut where it begins. What the host fills has none.
+/// A part's number is that of the cut where it begins. Memory that the host fills is not a part.
 std::vector<size_t> PlaceChecker::partsOf(const Ranges &ranges) const {
   std::vector<size_t> numbers;
   for (auto [begin, end] : ranges)
@@ -179,25 +178,26 @@ void PlaceChecker::check(const abi::Timetable &timetable) const {
 }
 
 //===----------------------------------------------------------------------===//
-// Under way
+// In flight
 //===----------------------------------------------------------------------===//
 
 namespace {
 
-/// What a list has to do with commands that are under way from list to list.
+/// How a list is involved with commands that are in flight across lists.
 struct Passing {
-  std::map<uint32_t, std::vector<const abi::Command *>> left; ///< that it starts and does not wait for, by token
-  std::map<uint32_t, int> awaited;                            ///< tokens of others, and where it waits for them
+  std::map<uint32_t, std::vector<const abi::Command *>> left; ///< commands that it starts without waiting, by token
+  std::map<uint32_t, int> awaited;                            ///< tokens from other lists, and where it waits for them
   struct Touch {
     int at; ///< command
     uint64_t begin, end;
     bool writes;
   };
-  std::vector<Touch> touches; ///< of what any list's commands that are left may be at
+  std::vector<Touch> touches; ///< of memory that commands in flight across lists may use
 };
 
-/// From a start to its wait nothing writes what it reads, and nothing touches what it writes. Here that is asked of the
-/// lists between the one that starts and the one that waits, and of the latter; within one list the interpreter tells.
+/// Between a start and its wait nothing writes what it reads, and nothing touches what it writes. This class checks the
+/// lists between the one that starts and the one that waits, and the one that waits. Within one list the interpreter
+/// checks it.
 class FlightChecker {
 public:
   FlightChecker(const abi::Manifest &manifest, const abi::Role &role);
@@ -208,7 +208,7 @@ public:
 private:
   struct Flight {
     const abi::Command *command;
-    const TimetableEntry *entry; ///< that has started it
+    const TimetableEntry *entry; ///< the entry that started it
   };
 
   void findPassing(const abi::CommandList &list, Passing &passing) const;
@@ -219,7 +219,7 @@ private:
   const abi::Manifest &manifest;
   const abi::Role &role;
   std::map<std::string_view, Passing> passings;                          // of the lists that the role runs
-  Ranges flown;                                                          // what any flight is at
+  Ranges flown;                                                          // memory that any flight uses
   std::map<std::pair<uint32_t, uint32_t>, std::vector<Flight>> underWay; // by token and its place
   int64_t work = 0;                                                      // of a timetable
 };
@@ -267,7 +267,7 @@ void FlightChecker::findTouches(const abi::CommandList &list, Passing &passing) 
   }
 }
 
-/// What an entry does before its command `until` leaves a flight's operands alone.
+/// Checks that an entry leaves a flight's operands alone before its command `until`.
 void FlightChecker::hold(const TimetableEntry &entry, const Flight &flight, int until,
                          const abi::Timetable &timetable) const {
   const Passing &own = passings.at(entry.list());
@@ -319,10 +319,10 @@ void FlightChecker::check(const abi::Timetable &timetable) {
 }
 
 //===----------------------------------------------------------------------===//
-// Side by side
+// Overlapping entries
 //===----------------------------------------------------------------------===//
 
-/// The lists of two entries touch memory that one of them writes, or know a token of each other.
+/// Whether the lists of two entries touch memory that one of them writes, or share a token.
 static bool meet(const TimetableEntry &a, const Footprint &ofA, const TimetableEntry &b, const Footprint &ofB) {
   auto isSamePlace = [&](uint64_t address) {
     uint32_t space = abi::spaceOf(address);

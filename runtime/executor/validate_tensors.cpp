@@ -23,7 +23,7 @@ namespace dtc {
 
 namespace {
 
-/// The ranks' pieces cover the tensor: what no rank stores would be lost.
+/// The ranks' pieces cover the tensor: anything that no rank stores would be lost.
 void validateSharding(const abi::Tensor &tensor, const Mesh &mesh, const std::string &what) {
   int dims = tensor.global_shape_size();
   if (tensor.local_shape_size() != dims || tensor.sharding().dims_size() > dims)
@@ -57,7 +57,7 @@ void validateSharding(const abi::Tensor &tensor, const Mesh &mesh, const std::st
   }
 }
 
-/// Slots have names, which become parts of names in files; nothing else has.
+/// Only slots have slot names, which become parts of names in files.
 void validateSlotName(const abi::Tensor &tensor, const std::string &what) {
   constexpr size_t longest = 64;
   bool isName =
@@ -87,13 +87,13 @@ void validateTensor(const abi::Tensor &tensor, const abi::Manifest &manifest, co
   if (abi::isCopy(tensor) && ((tensor.type() != abi::BF16 && tensor.type() != abi::F16) ||
                               !std::ranges::equal(parameter.logical_shape(), tensor.global_shape())))
     refuseProgram(fmt::format("the copy of parameter '{}' does not hold 16 bits in its shape", tensor.name()));
-  // Optimizers compute in f32 and checkpoints keep it; where nothing is trained products say what they read.
+  // Optimizers compute in f32 and checkpoints store f32; in programs that do not train, the products decide the type.
   bool isOfType = manifest.has_generation() ? abi::elementType(tensor.type()).isFloating() : tensor.type() == abi::F32;
   if (abi::isState(tensor) && (!isOfType || !std::ranges::equal(parameter.logical_shape(), tensor.global_shape())))
     refuseProgram(fmt::format("{} does not hold f32 in the shape of its parameter", what));
 }
 
-/// No two of what a role trains, copies included, share memory. Adds the parameters that it has to `placed`.
+/// No two trained tensors of a role, copies included, share memory. Adds the role's parameters to `placed`.
 void validateState(const abi::Role &role, std::set<int> &placed) {
   std::vector<const abi::Tensor *> state;
   std::set<std::tuple<int, std::string_view, bool>> places; // parameter, slot, whether it is a copy
@@ -116,7 +116,7 @@ void validateState(const abi::Role &role, std::set<int> &placed) {
 }
 
 //===----------------------------------------------------------------------===//
-// What the host fills and reads
+// Tensors that the host fills and reads
 //===----------------------------------------------------------------------===//
 
 using ByName = std::map<std::string_view, const abi::Tensor *>;
@@ -137,7 +137,7 @@ void requireElements(const abi::Tensor &tensor, abi::DataType type, int64_t elem
                               abi::nameOf(tensor.type()), elements, abi::nameOf(type)));
 }
 
-/// The runtime knows where an input's numbers come from; nothing else has a source.
+/// Inputs have a source that the runtime knows; nothing else has a source.
 void validateSource(const abi::Tensor &tensor, const abi::Training &training) {
   const abi::Source &source = tensor.source();
   bool isInput = tensor.kind() == abi::Tensor::INPUT;
@@ -164,7 +164,7 @@ void validateInput(const abi::Tensor &input, const abi::Training &training) {
                               input.name(), text(input.global_shape()), rows, training.sequence_length()));
 }
 
-/// Of a program that generates.
+/// For a program that generates.
 void validateInput(const abi::Tensor &input, const abi::Generation &sizes) {
   auto refuse = [&] {
     refuseProgram(fmt::format("the input '{}' ({}) of shape {} is none of {} rows of which {} positions are read at a "
@@ -222,7 +222,7 @@ void validatePorts(const abi::Manifest &manifest, const abi::Role &role) {
     validateOutput(*output, outputs, manifest);
 }
 
-/// A stage in the middle reads no samples, but some role does.
+/// A middle stage reads no samples, but some role must.
 void requireSamples(const abi::Manifest &manifest) {
   for (const abi::Role &role : manifest.roles())
     for (const abi::Tensor &tensor : role.tensors())

@@ -1,4 +1,4 @@
-// The validator's part for what runs when: bounds, and what runtime/abi/timetable_check.h says.
+// The validator's part for timetables: bounds, and the checks of runtime/abi/timetable_check.h.
 #include "runtime/abi/timetable_check.h"
 #include "runtime/abi/timetables.h"
 #include "runtime/executor/refuse.h"
@@ -11,7 +11,7 @@
 
 namespace dtc {
 
-/// A timetable that can be judged in time that does not matter.
+/// Requires a timetable small enough to be checked quickly.
 static void requireBounded(const abi::Role &role, const abi::Timetable &timetable) {
   auto refuse = [&](const std::string &why) {
     refuseProgram(fmt::format("role '{}': its {} {}", role.name(), timetable.name(), why));

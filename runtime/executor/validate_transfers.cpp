@@ -1,4 +1,4 @@
-// The validator's part for sends and receives, which one rank's lists cannot tell alone.
+// The validator's part for sends and receives, which needs more than one rank's lists.
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/mesh.h"
@@ -20,7 +20,7 @@ namespace dtc {
 
 namespace {
 
-/// Within a role, where a transfer leads: a group, and how many places further on in it.
+/// The destination of a role's transfer: a group, and a shift within it.
 struct Way {
   uint32_t group;
   int64_t shift;
@@ -29,7 +29,7 @@ struct Way {
 
 using Messages = std::vector<const abi::Transfer *>;
 
-/// What a role sends and receives in the course of a timetable.
+/// What a role sends and receives over a timetable.
 struct Traffic {
   std::map<Way, Messages> sent, received;
 };
