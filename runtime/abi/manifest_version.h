@@ -6,15 +6,20 @@
 
 namespace dtc {
 
-/// 2: launches have the element types of their buffers; copies and fills have their element widths. 3: timetables say
-/// what takes a micro-batch and what an evaluation runs; new output "update_applied". 4: collectives name a group of a
-/// table, groups a channel; tokens are unique within a role. 5: send, recv, copy; several roles. 6: optimizer state has
-/// names instead of numbers; slot classes. 7: a table of layers, to which parameters refer; commands have a layer, a
-/// direction and work. 8: parameters may have copies, and a timetable makes them. 9: roles have tensors, spaces and
-/// named timetables, and share lists that are relative to role, stage and place. 10: pipelines: lists with the duty
-/// TRANSFER; the timetable's name. 11: starts of several parts, broadcasts. 12: inputs have a source, optimizers their
-/// settings; host memory and copies with tokens, rows with weights, counts of rows and of grids; the compiler's
-/// choices. 13: the model family's defaults for keys missing in config.json. 14: a certificate against deadlock.
+/// 2: launches have the element types of their buffers; copies and fills have their element widths.
+/// 3: timetables say what takes a micro-batch and what an evaluation runs; new output "update_applied".
+/// 4: collectives name a group of a table, groups a channel; tokens are unique within a role.
+/// 5: send, recv, copy; several roles.
+/// 6: optimizer state has names instead of numbers; slot classes.
+/// 7: a table of layers, to which parameters refer; commands have a layer, a direction and work.
+/// 8: parameters may have copies, and a timetable makes them.
+/// 9: roles have tensors, spaces and named timetables, and share lists that are relative to role, stage and place.
+/// 10: pipelines: lists with the duty TRANSFER; the timetable's name.
+/// 11: starts of several parts, broadcasts.
+/// 12: inputs have a source, optimizers their settings; host memory and copies with tokens, rows with weights, counts
+/// of rows and of grids; the compiler's choices.
+/// 13: the model family's defaults for keys missing in config.json.
+/// 14: a certificate against deadlock.
 inline constexpr uint32_t ManifestVersion = 14;
 
 } // namespace dtc

@@ -2,9 +2,11 @@
 // interprets or shows lists reads this form.
 //
 //   in the program                        resolved
-//   address: space and bytes bytes from the start of the arena or of the host's memory (addresses.h) token, and a space
-//   token of the place in use layer of the stage index into Manifest.layers random site of the stage number value
-//   ".attn.c_attn" in layer "h.3" "h.3.attn.c_attn"
+//   address: space and bytes              bytes from the start of the arena or of the host's memory (addresses.h)
+//   token, and a space                    token of the place in use
+//   layer of the stage                    index into Manifest.layers
+//   random site of the stage              number
+//   value ".attn.c_attn" in layer "h.3"   "h.3.attn.c_attn"
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"

@@ -5,9 +5,10 @@
 //                                           model.safetensors.index.json tells which tensor is where
 //                    config.json            the model's own, saying that weights are float32
 //                    tokenizer.json, ...    the model's own, as the program carries them
-//                    optimizer.safetensors moments, shaped like their parameters (absent when there are none), split
-//                    into files and indexed likewise trainer_state.json TrainerState checksums.txt of all the above,
-//                    tensor by tensor (checksums.h)
+//                    optimizer.safetensors  moments, shaped like their parameters (absent when there are none), split
+//                                           into files and indexed likewise
+//                    trainer_state.json     TrainerState
+//                    checksums.txt          of all the above, tensor by tensor (checksums.h)
 //
 // The files hold whole tensors, so a checkpoint can be loaded under any layout; each rank reads and writes only its
 // shard (file_plan.h). A checkpoint appears complete or not at all: it is written into step-000100.ATTEMPT.tmp and

@@ -5,9 +5,10 @@
 //   version         uint64, 1
 //   type            uint8: 4 for int32, 8 for uint16; the format has others, which no tokenizer needs
 //   sequences       uint64
-//   boundaries uint64, the number of documents plus one lengths int32 for each sequence, in tokens pointers int64 for
-//   each sequence: its first byte in X.bin boundaries int64 for each: the number of a document's first sequence; the
-//   last is the number of sequences
+//   boundaries      uint64, the number of documents plus one
+//   lengths         int32 for each sequence, in tokens
+//   pointers        int64 for each sequence: its first byte in X.bin
+//   boundaries      int64 for each: the number of a document's first sequence; the last is the number of sequences
 //
 // Anything after that (a mode for each sequence) is ignored. X.bin holds only the tokens. Training reads it in file
 // order, so its sequences must be contiguous and in order.

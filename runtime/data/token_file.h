@@ -1,10 +1,9 @@
 // Token files, mapped into memory, in three formats:
 //   llm.c     1024 bytes of header (256 int32, little-endian: magic, version, token count, zeros), then tokens: 16 bits
 //             each for magic 20240520 and version 1, 32 bits for magic 20240801 and version 7
-//   Megatron tokens of 16 or 32 bits, nothing else, in X.bin; X.idx next to it has their width and where documents
-//   begin
-//             (runtime/data/document_index.h)
-//   nanoGPT 16-bit tokens, nothing else. Any file of even size could be one, so this format must be requested.
+//   Megatron  tokens of 16 or 32 bits, nothing else, in X.bin; X.idx next to it has their width and where documents
+//             begin (runtime/data/document_index.h)
+//   nanoGPT   16-bit tokens, nothing else. Any file of even size could be one, so this format must be requested.
 //
 // A token file may have a loss mask next to it, under its name with ".mask" appended: one byte per token, 1 where the
 // token counts as a target and 0 where it does not.

@@ -4,14 +4,16 @@
 // of the group's channel. Data moves, between hosts over connections and within a host through shared memory. The
 // members on this host wait for each other again. Members on other hosts are synchronized only by the data and the
 // header before it.
-//   all-reduce Each member gets every other member's terms of its slice, adds them, and sends each member the result.
-//   Terms of members on this host are read in place, those of others pass through a stage of a few segments. A segment
-//   is sent back as soon as it is added. In a small all-reduce without two members on one host, every member gets all
-//   terms: one trip instead of two. reduce-scatter The first half of an all-reduce. For rows with logarithms of their
-//   weights (rows.cpp), each member combines whole rows in these two, some at a time, always in the order of members.
+//   all-reduce      Each member gets every other member's terms of its slice, adds them, and sends each member the
+//                   result. Terms of members on this host are read in place, those of others pass through a stage of a
+//                   few segments. A segment is sent back as soon as it is added. In a small all-reduce without two
+//                   members on one host, every member gets all terms: one trip instead of two.
+//   reduce-scatter  The first half of an all-reduce.
+//   For rows with logarithms of their weights (rows.cpp), each member combines whole rows in these two, some at a time,
+//   always in the order of members.
 //   all-gather, all-to-all: data of members on this host is read in place; others send what is needed, directly from
-//   input to output. With counts (all_to_all.cpp), all members exchange these first. send and receive: directly between
-//   the operands.
+//                   input to output. With counts (all_to_all.cpp), all members exchange these first.
+//   send and receive: directly between the operands.
 // Sums are formed in the order of the group's members. 16-bit operands are sent as 16 bits, added in f32 and rounded
 // once. Results have the same bits as in peer_memory.h.
 //

@@ -15,10 +15,10 @@
 //                   member's output. Each element is read once per member and written once per member, the minimum
 //                   memory traffic of any algorithm; in place is safe because slices are disjoint.
 //   reduce-scatter  Each member reduces its own part over all members' inputs.
-//   For rows with logarithms of their weights, each member combines whole rows in these two. all-gather, all-to-all,
-//   broadcast: each member copies what it needs out of its peers' inputs. In an all-to-all with counts all members read
-//   all counts first, so that invalid counts stop all of them. send and receive: the receiver copies out of the
-//   sender's operand; the two treat it as a collective between them.
+//   For rows with logarithms of their weights, each member combines whole rows in these two.
+//   all-gather, all-to-all, broadcast: each member copies what it needs out of its peers' inputs. In an all-to-all with
+//                   counts all members read all counts first, so that invalid counts stop all of them.
+//   send and receive: the receiver copies out of the sender's operand; the two treat it as a collective between them.
 #pragma once
 
 #include "runtime/comm/communicator.h"
