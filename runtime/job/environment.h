@@ -1,4 +1,4 @@
-// The environment that a launcher starts ranks with, or a test's.
+// The environment from the launcher, or from a test.
 #pragma once
 
 #include <functional>

@@ -22,7 +22,7 @@ namespace dtc::job {
 
 using namespace std::chrono_literals;
 
-/// How long a rank whose connection broke waits to hear why.
+/// How long a rank whose connection broke waits to learn why.
 static constexpr auto VerdictTime = 3s;
 
 std::string hostKey() {
@@ -89,14 +89,14 @@ private:
   [[noreturn]] void throwFailure() const;
 
   MemberOptions options;
-  std::string address; // on which this rank exchanges data
+  std::string address; // for this rank's data connections
   std::optional<Gate> gate;
   Table table;
   std::vector<int> hostOfRank;
   std::string jobName;
   Wake wake, failed;
 
-  mutable std::mutex mutex; // of all below
+  mutable std::mutex mutex; // protects everything below
   std::condition_variable news;
   std::optional<Session> session;
   std::optional<FailureNotice> notice;
@@ -104,7 +104,7 @@ private:
   std::optional<Numbers> answer;
   uint64_t round = 0;
   Whereabouts *whereabouts = nullptr;
-  std::map<std::pair<int, uint32_t>, Descriptor> links; // that have come, by rank and channel
+  std::map<std::pair<int, uint32_t>, Descriptor> links; // that have arrived, by rank and channel
   Persistence ofSession;
   struct Kept {
     int peer;
@@ -112,7 +112,7 @@ private:
     Persistence persistence;
   };
   std::vector<Kept> kept; // connections that have been handed out
-  Silence silence;        // the longest over these
+  Silence silence;        // the longest over these connections
   Clock::time_point heard = Clock::now(), ticked = heard;
   std::atomic<bool> ending = false;
   std::thread thread;
@@ -136,7 +136,7 @@ Member::Member(const MemberOptions &given) : options(given), ofSession(given.pat
   thread = std::thread([this] { run(); });
 }
 
-/// Connects to the server, which may not be there yet, and says who this is.
+/// Connects to the server, which may not be up yet, and introduces this rank.
 Session Member::introduce() {
   auto deadline = Clock::now() + options.patience.start;
   std::string local = options.interface.empty() ? "" : addressOf(options.interface);
@@ -164,7 +164,7 @@ Session Member::introduce() {
   }
 }
 
-/// The server decides when it has waited long enough for the others.
+/// Waits for the table of ranks. The server decides when it has waited long enough for the others.
 void Member::awaitTable() {
   auto deadline = Clock::now() + 2 * options.patience.start;
   while (true) {
@@ -191,7 +191,7 @@ void Member::awaitTable() {
   }
 }
 
-/// Says farewell, so that its end is no failure.
+/// Says goodbye, so that its end does not count as a failure.
 Member::~Member() {
   {
     Lock lock(mutex);
@@ -205,7 +205,7 @@ Member::~Member() {
 }
 
 //===----------------------------------------------------------------------===//
-// The thread that listens
+// The listening thread
 //===----------------------------------------------------------------------===//
 
 void Member::run() {
@@ -292,12 +292,12 @@ void Member::sendPulse() {
   session->send(message);
 }
 
-/// The server looks after the ranks; each rank looks after the server.
+/// The server monitors the ranks; each rank monitors the server.
 void Member::checkServer(Clock::time_point now) {
   if (now - ticked > Heart::OwnSilence)
     heard = now;
   auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(now - heard);
-  // The server speaks first, where it can: its word is the same for all.
+  // If it can, the server reports first, because all ranks then get the same report.
   if (silent < options.patience.watchdog + 2s)
     return;
   Signs signs;
@@ -317,7 +317,7 @@ void Member::admitLinks() {
   for (Gate::Guest &guest : gate->admit()) {
     LinkHello hello;
     if (!hello.ParseFromString(guest.words) || hello.to() != options.rank || hello.job() != table.nonce())
-      continue; // of another job with the same token
+      continue; // from another job with the same token
     Lock lock(mutex);
     links.insert_or_assign({hello.from(), hello.channel()}, guest.session.takeSocket());
     news.notify_all();
@@ -360,11 +360,11 @@ Descriptor Member::awaitLink(int peer, uint32_t channel) {
   return socket;
 }
 
-/// The lower rank of two calls the other.
+/// The lower of two ranks connects to the higher.
 std::vector<SharedDescriptor> Member::connect(const Group &group) {
   std::vector<SharedDescriptor> result(group.ranks.size());
   auto isHere = [&](int peer) { return hostOfRank[peer] == hostOfRank[options.rank]; };
-  // Each begins elsewhere: were all to call the same one first, it would answer one after the other.
+  // Each rank begins with a different peer: if all called the same one first, it would answer them one after the other.
   for (size_t step = 0; step < result.size(); ++step)
     if (size_t i = (step + options.rank) % result.size(); !isHere(group.ranks[i]) && options.rank < group.ranks[i])
       result[i] = std::make_shared<Descriptor>(dial(group.ranks[i], group.channel));
@@ -413,7 +413,7 @@ void Member::record(const FailureNotice &first) {
   wake.ring();
 }
 
-/// To whoever asked to be told, who may ask more: without the lock.
+/// Calls the callback without the lock, because it may call back.
 void Member::tellOnce() {
   Lock lock(mutex);
   if (!notice || !tellFailure)
@@ -432,7 +432,7 @@ void Member::fail(int rank, std::string_view reason) noexcept {
     message.mutable_failure()->set_reason(std::string(reason));
     session->send(message);
     wake.ring();
-  } catch (const std::exception &) { // the others see that this rank ends
+  } catch (const std::exception &) { // the others notice that this rank ends
   }
 }
 

@@ -17,16 +17,17 @@ struct MemberOptions {
   uint32_t generation = 0;
   std::string program;   ///< hash of the program file
   std::string host;      ///< equal for ranks that share memory; empty: hostKey()
-  std::string interface; ///< name or address to exchange data on; empty: the one that leads to the server
+  std::string interface; ///< name or address for data; empty: the one that leads to the server
   Patience patience;
-  int serverRank = -1; ///< the rank in whose process the server is; -1: a launcher's
+  int serverRank = -1; ///< the rank whose process has the server; -1: a launcher's
 };
 
-/// Joins the job; returns when all ranks have. Throws Error (BadInput) when the job does not want this rank, and Error
-/// (Runtime) when the server cannot be reached or ranks do not come in time, naming them.
+/// Joins the job; returns when all ranks have. Throws Error (BadInput) when the job rejects this rank, and Error
+/// (Runtime) when the server cannot be reached or ranks do not join in time, naming them.
 std::unique_ptr<Membership> joinJob(const MemberOptions &options);
 
-/// What is equal for processes that can share memory: of one boot of one machine, with one network and one /dev/shm.
+/// A key that is equal for processes that can share memory: the same boot of the same machine, with the same network
+/// and /dev/shm.
 std::string hostKey();
 
 } // namespace dtc::job

@@ -1,4 +1,4 @@
-// A launcher's connection to the first one, made again when it breaks.
+// A launcher's connection to the first launcher, which reconnects when it breaks.
 #pragma once
 
 #include "runtime/job/nodes.h"
@@ -13,19 +13,19 @@ namespace dtc::job {
 
 class NodeLink {
 public:
-  /// Connects. Throws Error as call() does, naming the server.
+  /// Connects. Throws Error like call(), naming the server.
   NodeLink(Endpoint server, Key token, const NodePlace &self, Patience patience);
 
-  /// What has come, waiting for at most so long; none where nothing has. Where the connection is broken, tries once to
-  /// make it again instead, which takes at most a second.
+  /// The next message, waiting for at most `most`; nullopt if none arrives. If the connection is broken, it tries once
+  /// to reconnect instead, which takes at most a second.
   std::optional<Message> receive(std::chrono::milliseconds most = std::chrono::milliseconds(0));
-  /// Says it now and, where the connection breaks, once more: until forget().
+  /// Sends a message, and sends it again after each reconnection until forget().
   void say(const Message &message);
   void forget() { said.clear(); }
 
-  /// Since when there is no connection; zero: there is one.
+  /// How long there has been no connection; zero: there is one.
   std::chrono::milliseconds lostFor() const;
-  /// Why there is none.
+  /// Why there is no connection.
   const std::string &reason() const { return why; }
 
 private:

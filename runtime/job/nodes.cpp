@@ -55,7 +55,7 @@ void Nodes::greet(Gate::Guest guest, const NodeHello &hello) {
   node.session.emplace(std::move(guest.session));
   node.gone = false;
   node.isStarted &= isSame;
-  if (node.isStarted) { // it may have missed some of this
+  if (node.isStarted) { // it may have missed some of these messages
     node.session->send(startOf(node));
     for (const Message &message : standing)
       node.session->send(message);

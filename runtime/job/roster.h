@@ -1,4 +1,4 @@
-// The ranks that have come to a server, and what may be said against them.
+// The ranks that have joined a server, and reasons to reject a rank.
 #pragma once
 
 #include "runtime/job/session.h"
@@ -10,12 +10,12 @@
 
 namespace dtc::job {
 
-/// Raised whenever ranks and servers would no longer understand each other.
+/// Increases whenever ranks and servers become incompatible.
 constexpr uint32_t ProtocolVersion = 1;
 
 /// A rank and what is known of it.
 struct Attendee {
-  std::optional<Session> session; ///< none: it has not come
+  std::optional<Session> session; ///< nullopt: it has not joined
   Hello hello;
   std::string from;
   bool left = false;
@@ -23,7 +23,7 @@ struct Attendee {
   Position position;
   Silence silence;
   std::optional<Persistence> persistence;
-  std::optional<int64_t> number; ///< for the exchange under way
+  std::optional<int64_t> number; ///< for the current exchange
 
   bool isTaken() const { return session.has_value(); }
 };
@@ -36,9 +36,9 @@ public:
   std::vector<Attendee> &all() { return attendees; }
   Attendee &at(int rank) { return attendees[static_cast<size_t>(rank)]; }
 
-  /// Why `hello` cannot take part, in words for its sender; empty: it can.
+  /// Why `hello` cannot take part, as a message for its sender; empty: it can.
   std::string objection(const Hello &hello, uint32_t generation) const;
-  /// Whether the job cannot go on with such a rank: it belongs to it, and is another than the others.
+  /// Whether the job must fail because of this rank: it belongs to the job, but differs from the other ranks.
   bool isMixed(const Hello &hello) const;
 
   bool isComplete() const;

@@ -38,7 +38,7 @@ Key keyedHash(const Key &key, std::string_view purpose, std::string_view text) {
   };
   crypto_generichash_init(&state, key.data(), key.size(), result.size());
   add(purpose);
-  add(std::string_view("\0", 1)); // no purpose is the beginning of another with its text
+  add(std::string_view("\0", 1)); // so that no purpose is a prefix of another purpose with its text
   add(text);
   crypto_generichash_final(&state, result.data(), result.size());
   return result;

@@ -18,14 +18,14 @@ namespace dtc::job {
 
 using namespace std::chrono_literals;
 
-/// For ranks to leave; where one has failed, to hear of it.
+/// How long ranks may take to leave; after a failure, to learn of it.
 static constexpr std::chrono::milliseconds Farewell = 5s, FarewellInFailure = 500ms;
 
 static std::chrono::milliseconds since(Clock::time_point time, Clock::time_point now) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(now - time);
 }
 
-/// One thread does all; the server's functions leave it words.
+/// One thread does all the work; the server's functions pass messages to it.
 class Server::Loop {
 public:
   explicit Loop(ServerOptions given)
@@ -68,19 +68,19 @@ private:
   Endpoint place;
   Wake wake;
   Roster roster;
-  uint32_t generation; // that is awaited or runs; written under the mutex
+  uint32_t generation; // the expected or running generation; written under the mutex
   std::optional<Nodes> nodes;
   Clock::time_point begun = Clock::now(), lastTick = begun, ended;
-  bool open = false; // all have come and have the table
-  bool told = false; // the failure
+  bool open = false; // all ranks have joined and have the table
+  bool told = false; // whether the failure was announced
   uint64_t round = 0;
 
-  mutable std::mutex mutex; // of what other threads touch
+  mutable std::mutex mutex; // protects what other threads access
   std::optional<FailureNotice> first;
   std::optional<uint32_t> next; // the generation to begin
   std::condition_variable hasBegun;
   std::atomic<bool> ending = false;
-  std::thread thread; // last: it uses all of the above
+  std::thread thread; // last member: it uses everything above
 };
 
 //===----------------------------------------------------------------------===//
@@ -112,7 +112,7 @@ void Server::Loop::begin(uint32_t number) {
 // The loop
 //===----------------------------------------------------------------------===//
 
-/// Whether nobody needs the server any more.
+/// Whether the server is no longer needed.
 bool Server::Loop::isOver() {
   if (!ending)
     return false;
@@ -145,7 +145,7 @@ void Server::Loop::run() {
   }
 }
 
-/// Where the launcher has said so.
+/// Starts a new generation if the launcher has asked for it.
 void Server::Loop::startOver() {
   std::lock_guard lock(mutex);
   if (!next || *next == generation)
@@ -184,7 +184,7 @@ void Server::Loop::greet(Gate::Guest guest, Hello hello) {
     rank.from = guest.from;
     rank.session.emplace(std::move(guest.session));
     rank.heard = rank.moved = Clock::now();
-    options.patience.watchdog = std::chrono::milliseconds(rank.hello.watchdog()); // the user told the ranks
+    options.patience.watchdog = std::chrono::milliseconds(rank.hello.watchdog()); // from the user, through the ranks
     configure(rank.session->socket(), options.patience.watchdog);
     rank.persistence.emplace(options.patience.watchdog);
     if (told)
@@ -194,12 +194,13 @@ void Server::Loop::greet(Gate::Guest guest, Hello hello) {
   Message message;
   message.set_refusal(objection);
   guest.session.send(message);
-  // While all come, such a rank is in the place of one that will never come. A job that is complete lacks nobody.
+  // While ranks are joining, such a rank takes the place of one that will never come. Once the job is complete, no rank
+  // is missing.
   if (!open && hello.version() == ProtocolVersion && hello.generation() == generation && roster.isMixed(hello))
     fail(hello.rank(), fmt::format("{} ({}): {}", hello.host_name(), guest.from, objection));
 }
 
-/// What a rank has sent, or that it is gone.
+/// Handles a rank's messages, or its loss.
 void Server::Loop::hear(int number) {
   Attendee &rank = roster.at(number);
   if (!rank.isTaken() || rank.left)
@@ -219,8 +220,8 @@ void Server::Loop::hear(int number) {
   }
 }
 
-/// A link was silent for so long and no longer is. What hung on it takes a while to be sent again: all ranks have their
-/// time anew, or a cut just shorter than the watchdog would end a job that goes on.
+/// A link that was silent for `ended` works again. Retransmitting what was stuck takes a while, so all ranks' timeouts
+/// restart. Otherwise a cut just shorter than the watchdog would end a healthy job.
 void Server::Loop::noteSilence(std::chrono::milliseconds ended) {
   if (ended < options.patience.watchdog / 2)
     return;
@@ -245,7 +246,7 @@ void Server::Loop::obey(int number, const Message &message) {
     return fail(message.failure().rank(), message.failure().reason());
   case Message::kLeave:
     rank.left = true;
-    // Whoever waits for its number waits in vain.
+    // Ranks that wait for its number would wait in vain.
     if (std::ranges::any_of(roster.all(), [](const Attendee &other) { return other.number && !other.left; }))
       fail(number, "it ended while its peers went on");
     return;
@@ -279,7 +280,7 @@ void Server::Loop::broadcast(const Message &message) {
 }
 
 //===----------------------------------------------------------------------===//
-// Looking after the ranks
+// Monitoring the ranks
 //===----------------------------------------------------------------------===//
 
 void Server::Loop::look() {

@@ -1,9 +1,9 @@
-// Where the ranks of a job on several hosts meet: who is there, who has failed, and the few numbers that all must agree
-// on. It runs beside the first launcher, or in the process of rank 0 where launchers are not ours.
+// Where the ranks of a job on several hosts meet: which ranks have joined, which have failed, and the few numbers that
+// all must agree on. It runs in the first launcher, or in the process of rank 0 with launchers other than dtc's.
 //
-// Data never pass through it. It listens at one address, lets in who knows the job's token (session.h), and holds what
-// it is told against what it has been told before: rank, world, program, version. It looks after the ranks: each says
-// several times a second that it lives and where it stands (watch.h).
+// No training data passes through it. It listens at one address, accepts only peers that know the job's token
+// (session.h), and checks that ranks agree on world, program and version. It monitors the ranks: each reports several
+// times a second that it is alive and where it is in its lists (watch.h).
 #pragma once
 
 #include "runtime/job/nodes.h"
@@ -20,9 +20,9 @@
 
 namespace dtc::job {
 
-/// How ranks and their server look after each other.
+/// Timeouts with which ranks and their server monitor each other.
 struct Patience {
-  std::chrono::milliseconds start{60000};    ///< for all ranks to come
+  std::chrono::milliseconds start{60000};    ///< for all ranks to join
   std::chrono::milliseconds watchdog{45000}; ///< for a sign of life, and for a command that others wait for
 };
 
@@ -30,30 +30,30 @@ struct ServerOptions {
   Endpoint listen;
   Key token;
   int world = 1;
-  uint32_t generation = 0;       ///< ranks of an earlier start are turned away
-  Patience patience;             ///< its watchdog is what the ranks bring
-  std::optional<NodePlace> node; ///< of the launcher that has the server, where there are several
-  /// Where a rank stands, in words.
+  uint32_t generation = 0;       ///< ranks of an earlier start are rejected
+  Patience patience;             ///< its watchdog comes from the ranks
+  std::optional<NodePlace> node; ///< the place of the launcher with the server, if there are several launchers
+  /// Describes a rank's position, for messages.
   std::function<std::string(int rank, const CommandPlace &place)> describe;
 };
 
 class Server : NotCopied {
 public:
-  /// Listens when it returns. Throws as listenAt.
+  /// Is listening when it returns. Throws like listenAt.
   explicit Server(ServerOptions options);
-  /// Waits, for seconds at most, until all ranks that have come have left.
+  /// Waits, for a few seconds at most, until all ranks that have joined have left.
   ~Server();
 
   Endpoint endpoint() const;
 
-  /// As Membership::fail and failure.
+  /// Like Membership::fail and failure.
   void fail(int rank, const std::string &reason);
   std::optional<FailureNotice> failure() const;
 
-  /// From now on the ranks of this generation are awaited; those of the one before are cut off.
+  /// From now on expects the ranks of this generation; disconnects those of the previous one.
   void begin(uint32_t generation);
 
-  /// The launchers of the other hosts; null where there are none.
+  /// The launchers of the other hosts; null if there are none.
   Nodes *nodes();
 
 private:

@@ -31,7 +31,8 @@ static uint32_t readNumber(std::string_view text) {
   return value;
 }
 
-/// What has come, added to `text`, at most up to `most` bytes of it. Returns why no more will come, or nothing.
+/// Appends what has arrived to `text`, which grows to at most `most` bytes. Returns why no more will come, or an empty
+/// string.
 static std::string readInto(std::string &text, int socket, size_t most) {
   char buffer[65536];
   while (text.size() < most) {
@@ -74,7 +75,7 @@ void Session::flush() {
     ssize_t count = ::send(file.get(), outgoing.data(), outgoing.size(), MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR)
       continue;
-    if (count < 0) // a broken connection is told by receive(), after what came before
+    if (count < 0) // receive() reports a broken connection, after messages that arrived before
       return;
     outgoing.erase(0, static_cast<size_t>(count));
   }
@@ -122,7 +123,7 @@ std::optional<Message> Session::await(Clock::time_point deadline) {
 // Connecting
 //===----------------------------------------------------------------------===//
 
-/// Exactly so many bytes.
+/// Reads exactly `bytes` bytes.
 static std::string readExactly(int socket, size_t bytes, Clock::time_point deadline) {
   std::string text;
   while (true) {
@@ -200,14 +201,14 @@ void Gate::acceptAll() {
       continue;
     if (!socket) {
       if ((errno == EMFILE || errno == ENFILE) && !waiting.empty())
-        waiting.pop_front(); // for the next time
+        waiting.pop_front(); // accepted next time
       return;
     }
     if (waiting.size() >= MostWaiting)
       waiting.pop_front();
     Key nonce = randomKey();
     std::string greeting = std::string(Greeting) + std::string(textOf(nonce));
-    // A fresh connection takes so little at once, or is no loss.
+    // A new connection accepts this little data at once, or it is no loss.
     if (send(socket.get(), greeting.data(), greeting.size(), MSG_NOSIGNAL) == ssize_t(greeting.size()))
       waiting.push_back({std::move(socket), nonce, "", Clock::now()});
   }

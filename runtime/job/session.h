@@ -1,12 +1,12 @@
-// How two that know a key recognise each other, and how they talk afterwards.
+// How two peers that share a key authenticate each other and communicate afterwards.
 //
-//   the one that listens    "dtc job 1\n", then 32 fresh bytes L
-//   the one that connects   the length of its words; 32 fresh bytes C; its words; H(key, "knock", L C words)
-//   the one that listens    "+", then H(key, "enter", C L); or "-" where the hash is wrong, and closes
+//   the listener    "dtc job 1\n", then 32 random bytes L
+//   the caller      the length of its words; 32 random bytes C; its words; H(key, "knock", L C words)
+//   the listener    "+", then H(key, "enter", C L); or "-" where the hash is wrong, and closes
 //
-// H is the keyed hash of secret.h. What was recorded of another session is worth nothing, since L and C are fresh.
-// Afterwards each message is its length (4 bytes, little-endian), 16 bytes of H(k, number of the message, message) and
-// the message; k is H(key, direction, L C). Nothing is encrypted: others may read along, but not join in.
+// H is the keyed hash of secret.h. Replaying another session is useless, because L and C are new each time. Afterwards
+// each message is its length (4 bytes, little-endian), 16 bytes of H(k, number of the message, message) and the
+// message; k is H(key, direction, L C). Nothing is encrypted: others may eavesdrop, but cannot take part.
 #pragma once
 
 #include "runtime/job/job.pb.h"
@@ -34,15 +34,15 @@ public:
   int socket() const { return file.get(); }
   Descriptor takeSocket() { return std::move(file); }
 
-  /// Queues a message and sends what the system takes of it.
+  /// Queues a message and sends as much as the system accepts.
   void send(const Message &message);
   /// Sends more of what is queued. Does not wait.
   void flush();
   bool hasUnsent() const { return !outgoing.empty(); }
-  /// The next message that has arrived whole. Does not wait. Throws Error when the connection has ended or is broken,
-  /// with the reason, after the last message has been returned.
+  /// The next complete message. Does not wait. When the connection has ended or is broken, throws Error with the
+  /// reason, after all messages have been returned.
   std::optional<Message> receive();
-  /// Waits for it; none after the deadline.
+  /// Waits for the next message; nullopt after the deadline.
   std::optional<Message> await(Clock::time_point deadline);
 
 private:
@@ -54,21 +54,21 @@ private:
   std::string incoming, outgoing;
 };
 
-/// Knocks at whoever listens behind `socket` with these words. Throws Error (BadInput) when what answers is no job's,
-/// or when it does not know the same token; Error (Runtime) when the connection ends or the deadline passes.
+/// Authenticates with the listener at the other end of `socket` and sends `words`. Throws Error (BadInput) when the
+/// listener is not a dtc job or has a different token; Error (Runtime) when the connection ends or the deadline passes.
 Session knock(Descriptor socket, const Key &key, std::string_view words, Clock::time_point deadline);
 
-/// Connects, from the address `from` where one is given, and knocks. Of very many that come at once, a gate makes some
-/// come again: that is done until the deadline. `words` are asked for when this end's address is known. Throws as
+/// Connects, from the address `from` if one is given, and knocks. With very many callers at once, a gate turns some
+/// away; the call is then retried until the deadline. `words` is called when this end's address is known. Throws like
 /// connectTo and knock.
 Session call(const Endpoint &endpoint, const std::string &from, const Key &key,
              const std::function<std::string(const std::string &address)> &words, Clock::time_point deadline);
 
-/// A listening socket that lets in who knows the key. Strangers cannot disturb it: of connections that have not proven
-/// anything it keeps a bounded number for a bounded time, and reads a bounded number of bytes.
+/// A listening socket that accepts peers that know the key. Strangers cannot disturb it: it keeps a bounded number of
+/// unauthenticated connections for a bounded time, and reads a bounded number of bytes from each.
 class Gate {
 public:
-  static constexpr size_t MostWaiting = 128;  ///< connections; the oldest makes room for one more
+  static constexpr size_t MostWaiting = 128;  ///< connections; a new one replaces the oldest
   static constexpr uint32_t MostWords = 8192; ///< bytes
   static constexpr std::chrono::seconds Patience{10};
 
@@ -82,9 +82,9 @@ public:
     std::string from; ///< address, for messages
   };
 
-  /// What to poll for.
+  /// Adds the files to poll.
   void addTo(std::vector<pollfd> &files) const;
-  /// Lets in who has come. Does not wait.
+  /// Accepts the peers that have authenticated. Does not wait.
   std::vector<Guest> admit();
 
 private:
@@ -95,7 +95,7 @@ private:
     Clock::time_point since;
   };
   void acceptAll();
-  /// Whether `waiting` is to be kept; a guest is added to `guests`.
+  /// Returns whether to keep `waiting`; adds an authenticated peer to `guests`.
   bool listen(Waiting &waiting, std::vector<Guest> &guests) const;
 
   Descriptor listening;

@@ -21,12 +21,13 @@
 
 namespace dtc::job {
 
-static constexpr int WaitingConnections = 512; // that the system holds for us
-/// By how much connections outlive the patience of those who watch over ranks.
+static constexpr int WaitingConnections = 512; // the listen backlog
+/// How much longer connections last than the watchdogs' patience.
 static constexpr std::chrono::milliseconds GraceForWatchdogs{5000};
-/// Between two attempts over a link that is down: at most where the system can be told, at least where it cannot.
+/// Time between two retransmissions over a broken link: an upper limit if the system lets us set it, a lower limit if
+/// not.
 static constexpr std::chrono::milliseconds LongestPause{1000}, ShortestPause{500};
-static constexpr int LongestPauseOption = 44; // TCP_RTO_MAX_MS, of which the C library does not know
+static constexpr int LongestPauseOption = 44; // TCP_RTO_MAX_MS, which the C library lacks
 
 std::string Endpoint::text() const {
   return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
@@ -56,7 +57,7 @@ namespace {
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 }
 
-/// The addresses of a host; null with the reason in `problem` where there is none.
+/// The addresses of a host; null with the reason in `problem` if there are none.
 static Addresses resolve(const Endpoint &endpoint, std::string &problem) {
   addrinfo hints = {}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
@@ -80,7 +81,7 @@ Descriptor listenAt(const Endpoint &endpoint) {
   if (!addresses)
     throw Error(ExitCode::BadInput, fmt::format("cannot listen at {}: {}", endpoint.text(), problem));
   Descriptor socket = makeSocket(addresses->ai_family);
-  int yes = 1; // a port that an ended job left is free at once
+  int yes = 1; // allows reusing an ended job's port at once
   setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   if (bind(socket.get(), addresses->ai_addr, addresses->ai_addrlen) != 0 || listen(socket.get(), WaitingConnections)) {
     int number = errno;
@@ -142,7 +143,7 @@ static bool isLoopback(const sockaddr *address) {
          IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6 *>(address)->sin6_addr);
 }
 
-/// The address from which packets to a host would go; empty where there is no way. Sends none.
+/// The local address from which packets to a host would be sent; empty if there is no route. Sends nothing.
 static std::string addressTowards(const std::string &host) {
   std::string ignored;
   Addresses addresses = resolve({host, 9}, ignored);
@@ -174,11 +175,11 @@ Endpoint reachableEndpoint(const Endpoint &endpoint, const std::string &interfac
                   describe(*reinterpret_cast<sockaddr_storage *>(addresses->ai_addr), addresses->ai_addrlen).host));
 }
 
-/// One attempt at one address; a socket, or none and the reason.
+/// One attempt at one address; returns a socket, or none and the reason.
 static Descriptor tryConnect(const addrinfo &address, const addrinfo *from, Clock::time_point deadline,
                              std::string &problem) {
   Descriptor socket = makeSocket(address.ai_family);
-  int yes = 1; // else it looks for a port that no connection has, and one after the other runs out of them
+  int yes = 1; // otherwise each bind takes a port that no other connection uses, and they run out
   if (from)
     setsockopt(socket.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof(yes));
   if (from && bind(socket.get(), from->ai_addr, from->ai_addrlen) != 0) {
@@ -244,7 +245,7 @@ std::string addressOf(const std::string &interfaceOrAddress) {
 static tcp_info infoOf(int socket) {
   tcp_info info = {};
   socklen_t size = sizeof(info);
-  getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size); // leaves zeros where it cannot
+  getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size); // leaves zeros on failure
   return info;
 }
 
@@ -258,12 +259,12 @@ void configure(int socket, std::chrono::milliseconds patience) {
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   giveUpAfter(socket, patience + GraceForWatchdogs);
   set(socket, IPPROTO_TCP, LongestPauseOption, static_cast<int>(LongestPause.count()));
-  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1); // who only receives asks from time to time
+  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1); // an end that only receives probes from time to time
   set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 1);
   set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
 }
 
-/// Whether the system itself sees to it that attempts do not become rare.
+/// Whether the system itself limits the time between retransmissions.
 static bool isSteady(int socket) {
   int milliseconds = 0;
   socklen_t size = sizeof(milliseconds);
@@ -271,11 +272,11 @@ static bool isSteady(int socket) {
          milliseconds <= LongestPause.count();
 }
 
-/// Has the system believe that the way to the other end's address in the local network is known. It would notice after
-/// half a minute that nobody answers to that address any more, and a connection that is told so goes back to its own
-/// times between attempts (RFC 6069). Nothing is sent.
+/// Tells the system that the peer's neighbour entry in the local network is still valid. Otherwise, after half a minute
+/// the system would notice that nobody answers at that address, and the connection would return to its own
+/// retransmission times (RFC 6069). Sends nothing.
 static void confirmNeighbour(int socket) {
-  constexpr int Probe = 0x10; // MSG_PROBE, of which the C library does not know
+  constexpr int Probe = 0x10; // MSG_PROBE, which the C library lacks
   sockaddr_storage address = {};
   socklen_t size = sizeof(address);
   if (getpeername(socket, reinterpret_cast<sockaddr *>(&address), &size) != 0)
@@ -284,10 +285,10 @@ static void confirmNeighbour(int socket) {
   sendto(datagrams.get(), nullptr, 0, MSG_CONFIRM | Probe, reinterpret_cast<sockaddr *>(&address), size);
 }
 
-/// Where attempts are steady, the connection breaks when the other end has been silent for so long. Elsewhere the next
-/// one comes after a quarter of the time that is left: often when it is short, and seldom before, as an attempt while
-/// nobody looks, because this process is held up, would be the last. A peer that answers, but has no room for more, is
-/// asked seldom.
+/// If the system limits the retransmission interval, the connection breaks once the peer has been silent for
+/// `patience`. Otherwise the next attempt comes after a quarter of the remaining time: often near the end and rarely
+/// before, because an attempt while this process is held up and does not look would be the last. A peer that answers
+/// but has no room for more is probed rarely.
 void Persistence::look(int socket, Clock::time_point now) {
   tcp_info info = infoOf(socket);
   isResending = info.tcpi_retransmits > 0;

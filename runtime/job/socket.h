@@ -1,5 +1,5 @@
-// TCP as the job needs it. All sockets are non-blocking, closed on exec, and bound to one address of this machine. All
-// errors are Error with a text for the user.
+// TCP for jobs. All sockets are non-blocking, closed on exec, and bound to one address of this machine. All errors are
+// Error with a message for the user.
 #pragma once
 
 #include "runtime/meeting/descriptor.h"
@@ -20,53 +20,54 @@ struct Endpoint {
   std::string text() const;
 };
 
-/// Throws Error (BadInput) naming `what` for a text that is no endpoint.
+/// Throws Error (BadInput) naming `what` if the text is not an endpoint.
 Endpoint parseEndpoint(std::string_view text, std::string_view what);
 
 /// A listening socket at this address of this machine; port 0: any. Throws Error (BadInput) when the address is not
 /// this machine's, and Error (Runtime) when the port is taken.
 Descriptor listenAt(const Endpoint &endpoint);
 
-/// Where a job's server is to listen so that other hosts reach it: `endpoint`, unless its host is a name which here,
-/// and here alone, stands for the machine itself (Debian's /etc/hosts: "127.0.1.1 node1"). Then at the address of
-/// `interface`, if one is given, else at the one from which there is a way to `other`, another host, if one is given.
-/// Throws Error (BadInput) saying what to do where neither is.
+/// Where a job's server must listen so that other hosts can reach it: `endpoint`, unless its host is a name that only
+/// on this machine means the machine itself (Debian's /etc/hosts: "127.0.1.1 node1"). In that case the address of
+/// `interface` if given, else the address with a route to `other`, another host, if given. Throws Error (BadInput)
+/// saying what to do if neither is given.
 Endpoint reachableEndpoint(const Endpoint &endpoint, const std::string &interface, const std::string &other);
 
-/// Connects, from the address `from` where one is given; tries again until the deadline, as whoever listens may start
-/// later. Throws Error (Runtime) with the last reason.
+/// Connects, from the address `from` if one is given; retries until the deadline, because the listener may start later.
+/// Throws Error (Runtime) with the last reason.
 Descriptor connectTo(const Endpoint &endpoint, const std::string &from, Clock::time_point deadline);
 
-/// Numeric, of this end and of the other.
+/// The numeric addresses of this end and of the other.
 Endpoint localEndpoint(int socket);
 Endpoint remoteEndpoint(int socket);
 
-/// An address of this machine: itself, or the first of the interface of that name. Throws Error (BadInput).
+/// An address of this machine: the given address, or the first one of the interface of that name. Throws Error
+/// (BadInput).
 std::string addressOf(const std::string &interfaceOrAddress);
 
-/// Small messages go out at once, and the other end is asked for a sign of life each second. Its connection breaks when
-/// it has given none for somewhat longer than `patience`: whoever watches over ranks speaks first, and knows more.
+/// Makes small messages go out at once, and probes the other end every second. The connection breaks when the peer has
+/// been silent for somewhat longer than `patience`, so that the watchdogs, which know more, report first.
 void configure(int socket, std::chrono::milliseconds patience);
 
-/// Keeps a connection trying, so that it outlives every cut of the network that is shorter than `patience`.
+/// Keeps a connection retransmitting, so that it survives every network outage shorter than `patience`.
 ///
-/// What has not been acknowledged the system sends again, but waits twice as long each time: after a cut of 30 s it is
-/// silent for 21 more. From Linux 6.15 on configure() limits that to a second (TCP_RTO_MAX_MS). Before, something else
-/// does: the system never waits beyond the time at which it would give up (TCP_USER_TIMEOUT, from 4.19 on), and moving
-/// that on, a little at a time, says when it tries next.
+/// The system retransmits unacknowledged data, but waits twice as long each time: after an outage of 30 s it is silent
+/// for 21 more. From Linux 6.15 on, configure() limits the wait to a second (TCP_RTO_MAX_MS). Older systems never wait
+/// beyond the time at which they would give up (TCP_USER_TIMEOUT, from 4.19 on), so moving that time forward in small
+/// steps controls when they try next.
 class Persistence {
 public:
   explicit Persistence(std::chrono::milliseconds patience) : patience(patience) {}
 
-  /// To be called several times a second, for a socket that was configured with the same patience.
+  /// Call it several times a second, for a socket that was configured with the same patience.
   void look(int socket, Clock::time_point now);
-  /// How long the system has sent again what the other end did not acknowledge, whatever came from there: where a link
-  /// is cut in one direction, something may.
+  /// How long the system has been retransmitting unacknowledged data, even if the peer's data arrives, as it may when a
+  /// link is cut in one direction.
   std::chrono::milliseconds inVainFor(Clock::time_point now) const;
 
 private:
   std::chrono::milliseconds patience;
-  Clock::time_point answered = Clock::now(); ///< when nothing was waiting for an answer for too long
+  Clock::time_point answered = Clock::now(); ///< when data was last acknowledged in time
   bool isTrying = false, isResending = false;
 };
 
@@ -74,8 +75,8 @@ private:
 bool awaitReadable(int socket, Clock::time_point deadline);
 bool awaitWritable(int socket, Clock::time_point deadline);
 
-/// How long ago anything came from the system of the other end, if that is known: it answers for a process that is
-/// stopped, and not across a link that is down.
+/// How long ago anything came from the peer's operating system, if known: it answers even while the process is stopped,
+/// but not across a broken link.
 std::chrono::milliseconds silenceOfSystem(int socket);
 
 } // namespace dtc::job

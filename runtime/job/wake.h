@@ -16,7 +16,7 @@ public:
       throw Error("the process has no file descriptor left");
   }
 
-  int file() const { return event.get(); } ///< to poll for reading
+  int file() const { return event.get(); } ///< poll it for reading
   void ring() const {
     uint64_t one = 1;
     [[maybe_unused]] ssize_t written = write(event.get(), &one, sizeof(one));
