@@ -1,9 +1,10 @@
-// What attention's forward and backward kernels share: arguments, tiles of keys, masks and dropout. Compiled per level.
+// Code shared by attention's forward and backward kernels: arguments, tiles of keys, masks and dropout. Compiled per
+// level.
 //
-// Both kernels walk over tiles of `queryTile` queries by `keyTile` keys and hold the scores of one tile only. A key is
-// visible to a query when its position is at most the query's limit (its own position where attention is causal, else
-// any) and above its floor (its own position minus the window, or the one before its start, where there are any). Keys
-// that fill up the last tile have the one position that no limit reaches, so that they need no other test.
+// Both kernels iterate over tiles of `queryTile` queries by `keyTile` keys and hold the scores of only one tile. A key
+// is visible to a query if its position is at most the query's limit (its own position in causal attention, else any)
+// and above its floor (its own position minus the window, or the position before its start, if there is one). Keys that
+// pad the last tile have the one position above every limit, so they need no separate test.
 #pragma once
 
 #include "runtime/abi/library/attention.h"
@@ -22,7 +23,7 @@ inline int64_t roundUp(int64_t n, int64_t multiple) { return (n + multiple - 1) 
 
 using abi::library::AttentionScalars, abi::library::QueryStrides, abi::library::KeyStrides;
 
-/// What both directions have in common.
+/// Arguments that both directions have.
 struct AttentionArgs {
   int64_t batches, queries, keys, groups, repeats, width;
   QueryStrides qStrides;
@@ -36,7 +37,7 @@ struct AttentionArgs {
   const int32_t *qPositions, *kPositions, *key;
   int64_t site, firstSample, firstGroup, firstRepeat, allGroups, allRepeats, length;
   const int32_t *starts; ///< [batch, queries], or null
-  void *const *rest;     ///< the buffers behind those that both directions read
+  void *const *rest;     ///< the buffers after those that both directions read
 
   AttentionArgs(void *const *buffers, const AttentionScalars &s)
       : batches(s.B), queries(s.S), keys(s.T), groups(s.G), repeats(s.R), width(s.E), qStrides(s.q), kStrides(s.k),
@@ -77,7 +78,7 @@ template <class T> Rows<T> rowsOf(void *buffer, const QueryStrides &strides, int
   return {static_cast<T *>(buffer) + b * strides.b + g * strides.g + r * strides.r, strides.s};
 }
 
-/// Hands out parts of a block of scratch memory.
+/// Allocates parts of a block of scratch memory.
 struct Parts {
   float *at;
 
@@ -104,10 +105,10 @@ struct Bounds {
   }
 };
 
-/// The positions of the keys, and what of them decides which tiles are computed.
+/// The positions of the keys, and the bounds on them that decide which tiles are computed.
 class KeyPositions {
 public:
-  /// In floats.
+  /// The scratch size in floats.
   static int64_t room(const AttentionArgs &args) { return 4 * args.paddedKeys() + 80; }
 
   KeyPositions(const AttentionArgs &args, Parts &parts)
@@ -150,7 +151,7 @@ public:
   }
 
 private:
-  int32_t *positions, *least; ///< of each key; the least of each vector of them
+  int32_t *positions, *least; ///< of each key; the least of each vector of keys
   int32_t *fewest, *most;     ///< of each tile
 };
 
@@ -163,13 +164,13 @@ inline Ints loadInts(const int32_t *p) {
   return v;
 }
 
-/// Scores, scaled; soft-capped where attention is.
+/// Scaled scores, soft-capped if the attention is.
 inline Vec scaledScores(const AttentionArgs &args, const float *products) {
   Vec scores = load(products) * splat(args.scale);
   return args.softcap == 0 ? scores : splat(args.softcap) * hyperbolicTangent(scores * splat(1 / args.softcap));
 }
 
-/// The score where the key is visible, else minus infinity.
+/// The score if the key is visible, else minus infinity.
 inline Vec maskScores(Vec scores, const int32_t *positions, int32_t limit, int32_t floor) {
   Ints keys = loadInts(positions);
   Bits visible = (Bits)(keys <= limit) & (Bits)(keys > floor);
@@ -191,7 +192,7 @@ public:
 
   const bool active;
 
-  /// What the probabilities of one query and these keys are multiplied by: 0, or 1 / (1 - p).
+  /// The factors for the probabilities of one query and these keys: 0, or 1 / (1 - p).
   Vec factors(int32_t queryPosition, const int32_t *keyPositions) const {
     uint64_t first = static_cast<uint64_t>((head * length + queryPosition) * length);
     Bits low = (Bits)loadInts(keyPositions) + static_cast<uint32_t>(first);
@@ -216,7 +217,7 @@ template <class T> void packTransposed(const AttentionArgs &args, Rows<const T> 
              out + tile * keyTile * args.width);
 }
 
-/// out[i][0, paddedWidth) = row i, filled up with zeros; zeros for rows up to `paddedCount`.
+/// out[i][0, paddedWidth) = row i, padded with zeros; zeros for rows up to `paddedCount`.
 template <class T>
 void packPadded(const AttentionArgs &args, Rows<const T> rows, int64_t count, int64_t paddedCount, float *out) {
   int64_t width = args.paddedWidth();

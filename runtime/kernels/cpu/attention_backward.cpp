@@ -11,7 +11,7 @@
 namespace dtc::kernels::DTC_KERNEL_LEVEL {
 namespace {
 
-/// What belongs to one query head.
+/// The data of one query head.
 template <class T> struct QueryHead {
   int64_t b;
   Rows<const T> q, out, dOut;
@@ -93,7 +93,7 @@ private:
     float *row = scores + i * keyTile, *dRow = dScores + i * keyTile;
     const int32_t *keyPositions = positions.of(tile);
     Vec scale = splat(args.scale), delta = splat(deltas[i]);
-    // A query that saw no key: all its scores are masked, any finite reference makes the probabilities zero.
+    // For a query that saw no key, all scores are masked; any finite reference makes the probabilities zero.
     Vec reference = splat(head.lse[query] == -infinity ? 0.0f : head.lse[query]);
     for (int64_t j = 0; j < visible; j += lanes) {
       Vec score = scaledScores(args, row + j), dProbability = load(dRow + j), slope = scale;

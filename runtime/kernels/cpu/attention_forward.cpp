@@ -1,8 +1,8 @@
 // Attention by tiles with online softmax (Milakov and Gimelshein 2018; Dao et al. 2022, "FlashAttention"): for each
 // query the largest score so far, the sum of exponentials relative to it and the weighted sum of values are kept, and
-// rescaled when a later tile has a larger score. Keys and values are put in order for products of tiles, unless so few
-// queries read them that this would be most of the work, as where a text grows token by token over a cache: then they
-// are read where they lie, once.
+// rescaled when a later tile has a larger score. Keys and values are packed for products of tiles, unless so few
+// queries read them that packing would be most of the work, as in token-by-token generation with a cache: then they are
+// read in place, once.
 #include "runtime/kernels/cpu/attention.h"
 #include "runtime/kernels/cpu/scratch.h"
 #include "runtime/kernels/cpu/small_product.h"
@@ -13,10 +13,10 @@
 namespace dtc::kernels::DTC_KERNEL_LEVEL {
 namespace {
 
-/// Up to so many queries read keys and values as they lie.
+/// Up to this many queries read keys and values in place.
 constexpr int64_t fewQueries = 8;
 
-/// Rows of a cache lie far apart, where no processor looks ahead by itself: one that is read so many rows later.
+/// Rows of a cache are far apart, so hardware prefetchers do not help: prefetch the row this many rows ahead.
 constexpr int64_t rowsAhead = 12, lineBytes = 64;
 template <class T> void askFor(Rows<const T> rows, int64_t row, int64_t width) {
   const char *begin = reinterpret_cast<const char *>(rows.row(row + rowsAhead));
@@ -40,7 +40,7 @@ template <int count, class T> void innerProducts(const float *query, Rows<const 
     out[n] = sum(sums[n]);
 }
 
-/// One head of elements T while it is computed.
+/// The state of one head of elements T while it is computed.
 template <class T> class ForwardHead {
 public:
   static int64_t room(const AttentionArgs &args) {
@@ -106,9 +106,9 @@ private:
     }
   }
 
-  /// Columns from `e` on of the weighted sum of rows.
+  /// Adds the weighted sum of rows to the columns from `e` on.
   template <int vecs> void addColumns(const float *weights, Rows<const T> rows, int64_t count, int64_t e, float *out) {
-    Mask mask = firstLanes(smaller(lanes, args.width - e)); // for the last column of vectors alone
+    Mask mask = firstLanes(smaller(lanes, args.width - e)); // only for the last vector of columns
     Vec totals[vecs];
     for (int v = 0; v < vecs; ++v)
       totals[v] = load(out + v * lanes);
@@ -166,7 +166,7 @@ private:
       top = maximum(score, top);
     }
     float before = largest[i], now = dtc::kernels::DTC_KERNEL_LEVEL::largest(top);
-    // A query that has seen no key yet: any finite reference makes its exponentials zero.
+    // For a query that has seen no key yet, any finite reference makes its exponentials zero.
     float reference = now == -infinity ? 0.0f : now;
     Vec total = splat(0.0f);
     for (int64_t j = 0; j < visible; j += lanes) {

@@ -1,16 +1,16 @@
 // C = op(A) op(B) + accumulate * C by packed panels and a register-blocked micro-kernel.
 //
 // The loops, outermost first: blocks of K (`depth`), blocks of rows of C (`rowBlock`), panels of columns (`tileCols`),
-// tiles of rows (`tileRows`). A block of A is packed once, all its row tiles, and stays in the level-2 and level-3
-// caches; one panel of B is packed at a time and stays in the level-1 and level-2 caches while all row tiles pass over
-// it. While they do, the next panel of B is prefetched, so that reading B from memory costs no time of its own.
+// tiles of rows (`tileRows`). A block of A, with all its row tiles, is packed once and stays in the L2 and L3 caches.
+// Panels of B are packed one at a time, and a panel stays in the L1 and L2 caches while all row tiles use it. Meanwhile
+// the next panel of B is prefetched, so that reading B from memory takes no extra time.
 //
-// How operands lie in panels is told in panels.h. A result of 16 bits is rounded once, from sums in f32. Where the
-// processor multiplies tiles, bf16 goes another way (tiled_product.h), and so does a product of a few rows, for which
-// packing B would not pay (thin_product.h).
+// panels.h describes the layout of panels. A 16-bit result is rounded once, from f32 sums. If the processor multiplies
+// tiles, bf16 takes a different path (tiled_product.h), and so does a product of a few rows, for which packing B would
+// not pay (thin_product.h).
 //
-// Every element of C is the same chain of fused multiply-adds over k whatever tile it falls in, and blocks of K depend
-// on K alone: results do not depend on how the grid is cut.
+// Every element of C is the same chain of fused multiply-adds over k, whatever tile it is in, and blocks of K depend
+// only on K: results do not depend on how the grid is split.
 #include "runtime/abi/library/gemm.h"
 #include "runtime/kernels/cpu/panels.h"
 #include "runtime/kernels/cpu/scratch.h"
@@ -30,7 +30,7 @@ constexpr int64_t floatsPerLine = 16;
 template <class T> void packBlock(const View<T> &a, int64_t row, int64_t count, int64_t k, int64_t depth, float *out) {
   constexpr int tileRows = Panels<T>::rows;
   int64_t i = 0, wordDepth = words<T>(depth);
-  // Several panels at a time where A is transposed: one panel's share of a cache line is small.
+  // Packs several panels at a time if A is transposed: one panel's share of a cache line is small.
   constexpr int64_t strip = 64, ahead = 8, elementsPerLine = 64 / sizeof(T), step = Panels<T>::elements;
   if (a.rowStride == 1)
     for (; i + strip <= count; i += strip)
@@ -48,7 +48,7 @@ template <class T> void packBlock(const View<T> &a, int64_t row, int64_t count, 
                    out + i * wordDepth);
 }
 
-/// Brings what one panel of B will be packed from into the cache, a part at a time.
+/// Prefetches the source of the next panel of B into the cache, a part at a time.
 class PanelPrefetch {
 public:
   /// `count` columns of B from `col` (none: nothing to do), `depth` rows from `k`.
@@ -59,7 +59,7 @@ public:
     bool rowMajor = b.colStride == 1;
     in = reinterpret_cast<const char *>(b.at(k, col));
     stride = (rowMajor ? b.rowStride : b.colStride) * static_cast<int64_t>(sizeof(T));
-    // Contiguous elements seldom begin with a line: one more.
+    // Contiguous elements rarely begin at a cache line: one more.
     lines = ((rowMajor ? count : depth) - 1) * static_cast<int64_t>(sizeof(T)) / lineBytes + 2;
     total = lines * (rowMajor ? depth : count);
     share = (total + parts - 1) / parts;
@@ -91,7 +91,7 @@ void tile(const float *a, const float *b, int64_t depth, float *c, int64_t ldc, 
       sums[i][j] = splat(0.0f);
       __builtin_prefetch(c + i * ldc + j * lanes, 1);
     }
-  const float *nextTile = a + registerRows * depth; // of A, which comes from further away than B
+  const float *nextTile = a + registerRows * depth; // of A, which is in a more distant cache than B
   for (int64_t k = 0; k < depth; ++k, a += registerRows, b += tileCols) {
     Vec columns[vecs];
     __builtin_prefetch(nextTile + k * registerRows);
@@ -131,7 +131,7 @@ template <class Panel, int rows = registerRows> Tile tileOf(int64_t count, int64
   return tileOf<Panel, rows>(vecs);
 }
 
-/// The panel of B at `col` over a packed block of A; `depth` in words.
+/// Multiplies a packed block of A by the panel of B at `col`; `depth` in words.
 template <class T, class R>
 void multiplyPanel(const Product<T, R> &p, const float *packedA, const float *packedB, int64_t row, int64_t rowEnd,
                    int64_t col, int64_t depth, bool accumulate, PanelPrefetch prefetch) {
@@ -169,7 +169,7 @@ void multiplyBlock(const Product<T, R> &p, float *packedA, float *packedB, int64
 
 int64_t roundToLine(int64_t floats) { return roundUp(floats, floatsPerLine); }
 
-/// Floats that the panels of a product take.
+/// The size of a product's panels, in floats.
 template <class T, class R> int64_t panelRoom(const Product<T, R> &p) {
   int64_t depth = words<T>(DepthBlocks<T>(p.depth).size);
   int64_t packedRows = roundUp(smaller(p.rows, rowBlock), Panels<T>::rows);
@@ -192,7 +192,7 @@ template <class T, class R> void multiply(const Product<T, R> &p) {
     return;
   if (__is_same(R, float) || DepthBlocks<T>(p.depth).count == 1)
     return multiplyWith(p, threadScratch(panelRoom(p)));
-  // Sums over several blocks of the depth are kept in f32, a part of the result at a time, and rounded once.
+  // Sums over several blocks of the depth are kept in f32, for a part of the result at a time, and rounded once.
   constexpr int64_t partRows = 512, partCols = 768;
   Product<T, float> part{p.a, p.b, nullptr, partCols, smaller(partRows, p.rows), partCols, p.depth, false};
   part.c = threadScratch(roundToLine(part.rows * partCols) + panelRoom(part));

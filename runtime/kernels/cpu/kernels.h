@@ -1,5 +1,6 @@
 // Library kernels: the work that generated code leaves to hand-written or library routines. Each has the signature
-// dtc_kernel_fn; what it does, its buffers, scalars and grid are said in the header of its name in runtime/abi/library.
+// dtc_kernel_fn. The header of the same name in runtime/abi/library describes what it does, its buffers, scalars and
+// grid.
 #pragma once
 
 #include "runtime/abi/kernel.h"

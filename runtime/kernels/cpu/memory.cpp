@@ -1,5 +1,5 @@
-// Kernels that only move memory: gather, scatter-add, rows into caches, strided copy, fill. Bound by memory, so
-// compiled once.
+// Kernels that only move memory: gather, scatter-add, rows into caches, strided copy, fill. They are memory-bound, so
+// they are compiled only once.
 #include "runtime/kernels/cpu/kernels.h"
 
 #include "runtime/abi/library/copy.h"
@@ -68,7 +68,7 @@ void dtc_write_rows(void *const *buffers, const int64_t *scalars, int64_t begin,
 
 namespace {
 
-/// Calls run(T()) with the unsigned integer of `bytes` bytes: what moves elements needs to know their width only.
+/// Calls run(T()) with the unsigned integer of `bytes` bytes: moving elements only requires their width.
 template <typename Run> void withWord(int64_t bytes, Run run) {
   if (bytes == sizeof(uint32_t))
     run(uint32_t());
@@ -87,10 +87,10 @@ template <typename Word> struct Copy {
   const int64_t *sizes, *inStrides, *outStrides;
   /// Elements along `limitedDim` that the source has, counted from this copy's start.
   int64_t limitedDim, available;
-  /// What is copied at once: dimensions behind it are of one element.
+  /// The dimension copied in one piece: those after it have one element.
   int lineDim;
 
-  /// Elements `begin` to `end` along `dim`, of all dimensions behind it.
+  /// Copies elements `begin` to `end` along `dim`, with all dimensions after it.
   void run(int dim, int64_t begin, int64_t end, int64_t inAt, int64_t outAt, bool inside) const {
     if (dim == lineDim)
       return line(begin, end, inAt, outAt, inside);
@@ -100,7 +100,7 @@ template <typename Word> struct Copy {
   }
 
   bool isInside(int dim, int64_t i) const { return dim != limitedDim || i < available; }
-  /// The source may have nothing at all of a dimension of one element.
+  /// The source may be empty along a dimension of one element.
   bool isAnyInside() const { return limitedDim <= lineDim || available > 0; }
 
 private:
@@ -119,7 +119,7 @@ private:
   }
 };
 
-/// The last dimension of more than one element, but none that threads do not divide.
+/// The last dimension of more than one element, but at least the last one that threads divide.
 int lineDimOf(const int64_t *sizes) {
   int dim = copyRank - 1;
   while (dim > 1 && sizes[dim] == 1)
@@ -149,7 +149,7 @@ void copyRows(void *const *buffers, const library::CopyScalars &args, int64_t be
 extern "C" {
 
 void dtc_copy(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
-  if (buffers[0] == buffers[1]) // in place: only whole dense tensors are
+  if (buffers[0] == buffers[1]) // in place: only whole dense tensors are copied in place
     return;
   const auto args = library::load<library::CopyScalars>(scalars);
   withWord(args.bytes, [&](auto word) { copyRows<decltype(word)>(buffers, args, begin, end); });

@@ -32,10 +32,10 @@ template <class T> void transposeEight(const T *in, int64_t across, float *out, 
 }
 
 #ifdef __AVX512F__
-/// Lane i of out[j] is word j of the 16 vectors of which one begins every `across` bytes, for four words.
+/// Lane i of out[j] is word j of vector i, for four words; the 16 vectors begin `across` bytes apart.
 inline void transposeFour(const char *in, int64_t across, Vec (&out)[4]) {
   auto quarter = [&](int64_t vector) { return _mm_loadu_ps(reinterpret_cast<const float *>(in + vector * across)); };
-  // Of vectors i, i + 4, i + 8, i + 12: what is left is to transpose each quarter of the registers in itself.
+  // From vectors i, i + 4, i + 8, i + 12: it remains to transpose within each quarter of the registers.
   __m512 r[4];
   for (int64_t i = 0; i < 4; ++i) {
     r[i] = _mm512_castps128_ps512(quarter(i));
@@ -61,7 +61,7 @@ template <class T> void packRows(const T *in, int64_t across, int64_t count, int
   for (; i + 8 <= count; i += 8) {
     int64_t k = 0;
     for (; k + 8 <= depth; k += 8) {
-      // The vectors after these, a line of each: what follows in a line of these is fetched without asking.
+      // Prefetches a line of each of the next vectors; the rest of the current vectors is prefetched by hardware.
       if (k % static_cast<int64_t>(64 / sizeof(T)) == 0)
         for (int64_t j = i + 8; j < i + 16; ++j)
           __builtin_prefetch(in + j * across + k);

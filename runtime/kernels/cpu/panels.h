@@ -1,8 +1,8 @@
-// How the operands of a product lie in packed panels, by their element type. Compiled per level.
+// The layout of a product's operands in packed panels, by element type. Compiled per level.
 //
-// A panel is a row of words for each step of the depth, one word for each of its vectors. Operands of 16 bits are
-// widened while they are packed, so that the inner loop is that of f32. Where the processor multiplies pairs of bf16 a
-// word is a pair. Where it multiplies tiles of pairs (AMX), bf16 has panels of its own (tiles.h).
+// A panel has a row of words for each step of the depth, with one word for each of its vectors. 16-bit operands are
+// widened while they are packed, so that the inner loop is that of f32. If the processor multiplies pairs of bf16, a
+// word is a pair. If it multiplies tiles of pairs (AMX), bf16 has its own panels (tiles.h).
 #pragma once
 
 #include "runtime/kernels/cpu/pack.h"
@@ -26,7 +26,7 @@ template <class T> struct View {
   const T *at(int64_t i, int64_t j) const { return data + i * rowStride + j * colStride; }
 };
 
-/// One product, or the part of it that a thread does. T: elements of the operands, R: of the result.
+/// One product, or the part of it that a thread computes. T: element type of the operands, R: of the result.
 template <class T, class R> struct Product {
   View<T> a, b;
   R *c;
@@ -34,7 +34,7 @@ template <class T, class R> struct Product {
   bool accumulate;
 };
 
-/// Copies `size` elements as f32; `size` is a multiple of 4 where it is the width of a tile.
+/// Copies `size` elements as f32; `size` is a multiple of 4 if it is the width of a tile.
 template <int64_t size, class T> void copyExactly(const T *in, float *out) {
   int64_t i = 0;
   for (; i + lanes <= size; i += lanes)
@@ -44,7 +44,7 @@ template <int64_t size, class T> void copyExactly(const T *in, float *out) {
       out[j] = widen(in[j]);
 }
 
-/// How operands lie in panels, and how a product advances by one word of them: a word is an element as f32.
+/// The layout of operands in panels, and how a product advances by one word: here a word is one element as f32.
 template <class T> struct Words {
   static constexpr int rows = registerRows; ///< of a panel of A
   static constexpr int64_t elements = 1;    ///< of a vector in one word
@@ -54,7 +54,7 @@ template <class T> struct Words {
   /// The next word of a vector that has `left` more elements, `along` apart.
   static float wordAt(const T *in, int64_t /*along*/, int64_t /*left*/) { return widen(*in); }
 
-  /// Vectors side by side, element k of each `along` from the one before: out[k * width + i] = in[i + k * along].
+  /// Packs adjacent vectors whose elements are `along` apart: out[k * width + i] = in[i + k * along].
   template <int64_t width>
   static void packColumns(const T *in, int64_t along, int64_t count, int64_t depth, float *out) {
     if (count == width) {
@@ -73,15 +73,15 @@ template <class T> struct Words {
 };
 
 #ifdef __AVX512BF16__
-/// Two neighbours in memory, which lie at whole elements but not at whole words.
+/// Two neighbours in memory, aligned to elements but not to words.
 struct Neighbours {
   BFloat low, high;
 };
 inline float widen(Neighbours both) { return __builtin_bit_cast(float, both); }
 inline __m256 loadEight(const Neighbours *p) { return _mm256_loadu_ps(reinterpret_cast<const float *>(p)); }
 
-/// Two neighbouring elements of a vector in one word, which one instruction multiplies and adds in f32. Where the depth
-/// is odd the last word has a zero.
+/// A word holds two neighbouring elements of a vector, which one instruction multiplies and adds in f32. If the depth
+/// is odd, the last word has a zero.
 struct Pairs {
   static constexpr int rows = registerRows;
   static constexpr int64_t elements = 2;
@@ -117,7 +117,7 @@ struct Pairs {
     }
   }
 
-  /// Words are moved as they lie in memory where all rows begin with a whole one.
+  /// Moves whole words if all rows are aligned to words.
   static void packRows(const BFloat *in, int64_t across, int64_t count, int64_t width, int64_t depth, float *out) {
     int64_t whole = across % 2 == 0 ? depth / 2 : 0;
     DTC_KERNEL_LEVEL::packRows(reinterpret_cast<const Neighbours *>(in), across / 2, count, width, whole, out);
@@ -147,7 +147,7 @@ template <class T> int64_t words(int64_t depth) { return (depth + Panels<T>::ele
 
 constexpr int64_t largestDepth = 768; // words of a packed vector
 
-/// How the depth is cut into blocks, all but the last of one size, which is whole words.
+/// How the depth is split into blocks. All but the last have the same size, a whole number of words.
 template <class T> struct DepthBlocks {
   int64_t count, size;
   explicit DepthBlocks(int64_t depth) {
@@ -157,7 +157,7 @@ template <class T> struct DepthBlocks {
   }
 };
 
-/// A tile's results, `stride` apart, rounded to the type of the result.
+/// Stores a tile's results, `stride` apart, rounded to the type of the result.
 template <class R>
 void narrowTile(const float *sums, int64_t stride, R *c, int64_t ldc, int64_t rows, int64_t cols, bool accumulate) {
   for (int64_t i = 0; i < rows; ++i)

@@ -27,8 +27,8 @@ inline void storeNarrow(float *p, Doubles v) { _mm256_storeu_ps(p, _mm512_cvtpd_
 inline void storeNarrow(float *p, Doubles v) { _mm_storeu_ps(p, _mm256_cvtpd_ps(v)); }
 #endif
 
-/// Cosines and sines of one position: as many of each as there are frequencies, a multiple of 8. In f64, since f32
-/// angles of large positions lose digits.
+/// Cosines and sines of one position, one of each per frequency, a multiple of 8. In f64, because f32 angles of large
+/// positions lose digits.
 void fillAngles(const double *frequencies, double position, double sign, double amplitude, int64_t pairs,
                 float *cosines, float *sines) {
   constexpr int64_t atOnce = sizeof(Doubles) / sizeof(double);
@@ -39,7 +39,7 @@ void fillAngles(const double *frequencies, double position, double sign, double 
   }
 }
 
-/// One row: the pairs turn, what is behind them stays.
+/// One row: rotates the pairs and leaves the elements after them unchanged.
 template <class T>
 void rotate(const T *x, T *out, const float *cosines, const float *sines, int64_t pairs, int64_t width) {
   for (int64_t i = 0; i < pairs; i += lanes) {
@@ -65,7 +65,7 @@ template <class T> void rotaryOf(void *const *buffers, const RotaryScalars &args
   double *frequencies = reinterpret_cast<double *>(sines + padded);
   for (int64_t i = 0; i < padded; ++i)
     frequencies[i] = i < pairs ? abi::rotaryFrequency(args.theta, pairs, args.scaling, i) : 0;
-  // Each position's angles once, for all outer indices of this part of the grid.
+  // Computes each position's angles once for all outer indices of this part of the grid.
   for (int64_t s = 0; s < length; ++s) {
     int64_t outer = begin <= s ? 0 : (begin - s + length - 1) / length;
     if (outer * length + s >= end)

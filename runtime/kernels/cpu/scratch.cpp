@@ -18,8 +18,8 @@ public:
 
   float *atLeast(int64_t count) {
     int64_t bytes = count * static_cast<int64_t>(sizeof(float));
-    // Without a huge page attention takes 5% longer. What needs little must not take, and clear, one for each of many
-    // ranks of a host.
+    // Without a huge page attention takes 5% longer. But small users must not allocate and clear a huge page for each
+    // of many ranks on a host.
     int64_t page = bytes < little ? little : hugePage;
     if (bytes > size)
       grow((bytes + page - 1) / page * page);
@@ -29,7 +29,7 @@ public:
 private:
   void grow(int64_t bytes) {
     release();
-    // One page more, so that a range aligned to huge pages lies inside.
+    // One page more, so that it contains a range aligned to huge pages.
     void *address = mmap(nullptr, bytes + hugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (address == MAP_FAILED)
       throw std::bad_alloc();

@@ -1,5 +1,5 @@
-// Working memory of a kernel: one block per thread, kept between calls, on huge pages where the system gives them
-// (packed GEMM operands otherwise spend much of their time in address translation).
+// Working memory of a kernel: one block per thread, kept between calls, on huge pages if the system provides them
+// (otherwise accesses to packed GEMM operands spend much of their time in address translation).
 #pragma once
 
 #include <cstdint>

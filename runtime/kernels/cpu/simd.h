@@ -1,7 +1,7 @@
 // One vector type for kernels that are compiled once for each x86-64 level (see variants.h): 16 lanes of f32 at
 // x86-64-v4, with or without products of bf16 or of tiles, 8 at x86-64-v3. Only sources compiled per level may include
-// this header. Everything here has internal linkage, because an inline function compiled for AVX-512 must never be the
-// copy that the linker keeps for all.
+// this header. Everything here has internal linkage: the linker must never keep an inline function compiled for AVX-512
+// as the copy for all levels.
 #pragma once
 
 #include "runtime/abi/kernel.h"
@@ -25,7 +25,7 @@ namespace {
 template <class T> inline T smaller(T a, T b) { return b < a ? b : a; }
 template <class T> inline T larger(T a, T b) { return a < b ? b : a; }
 
-/// Elements of 16 bits as they lie in memory. Loads widen them to f32, stores round to the nearest, ties to even.
+/// 16-bit elements in memory. Loads widen them to f32, stores round to nearest, ties to even.
 struct BFloat {
   uint16_t bits;
 };
@@ -33,7 +33,7 @@ struct Half {
   uint16_t bits;
 };
 
-/// Calls run(T()) with the type of the elements that a launch's scalar names.
+/// Calls run(T()) with the element type that a launch's scalar names.
 template <class Run> inline void withElement(int64_t type, Run run) {
   if (type == dtc_bf16)
     run(BFloat());
@@ -121,7 +121,7 @@ inline float largest(Vec v) {
 }
 inline Vec nearestInteger(Vec v) { return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 inline Vec scaleByPowerOfTwo(Vec a, Vec n, Vec x, Vec threshold) {
-  // In two steps, since n may be 128, whose power of two is not an f32.
+  // In two steps, because n may be 128, and 2^128 is not an f32.
   __m256i whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1), bias = _mm256_set1_epi32(127);
   auto power = [&](__m256i e) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(e, bias), 23)); };
   Vec scaled = a * power(half) * power(_mm256_sub_epi32(whole, half));
@@ -142,7 +142,7 @@ template <class T> inline Vec load(const T *p) {
   return widen(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p)), T());
 }
 template <class T> inline void store(T *p, Vec v) { _mm_storeu_si128(reinterpret_cast<__m128i *>(p), narrow(v, T())); }
-/// AVX2 has no masks for 16 bits: one element after the other, at the ends of rows only.
+/// AVX2 has no 16-bit masks: one element at a time, only at the ends of rows.
 template <class T> inline Vec load(const T *p, Mask m) {
   float all[lanes];
   for (int64_t i = 0; i < lanes; ++i)
@@ -170,13 +170,13 @@ inline __m256 loadEight(const Half *p) {
 }
 
 /// e^x within 2 units in the last place for |x| <= 87; 0 below -87.33 (where f32 would turn subnormal), so that
-/// e^-infinity is 0; infinity above 88.73; NaN of NaN.
+/// e^-infinity is 0; infinity above 88.73; NaN for NaN.
 ///
 /// x = n ln 2 + r with |r| <= ln 2 / 2, ln 2 in two parts so that n ln 2 is exact; e^r by a polynomial of degree 6 with
 /// relative error 3e-9, fitted to minimise the largest relative error.
 inline Vec exponential(Vec x) {
   Vec threshold = splat(-87.33f);
-  // The order of operands lets a NaN in x through.
+  // The order of operands propagates a NaN in x.
   Vec clamped = minimum(splat(89.0f), maximum(threshold, x));
   Vec n = nearestInteger(clamped * splat(0x1.715476p+0f));
   Vec r = fma(n, splat(-0x1.62e4p-1f), clamped);
@@ -191,7 +191,7 @@ inline Vec exponential(Vec x) {
   return scaleByPowerOfTwo(p, n, x, threshold);
 }
 
-/// Within two units in the last place or so: near zero by its series, else by an exponential.
+/// Accurate to about two units in the last place: near zero by its series, else by an exponential.
 inline Vec hyperbolicTangent(Vec x) {
   constexpr float coefficients[] = {0.021869488f, -0.053968254f, 0.13333333f, -0.33333333f, 1.0f};
   Vec one = splat(1.0f), square = x * x, series = splat(-0.0088632355f);

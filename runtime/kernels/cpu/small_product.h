@@ -1,4 +1,4 @@
-// Products of small matrices that lie in the level-1 cache: the inner parts of attention. Compiled per level.
+// Products of small matrices that fit in the L1 cache: the inner parts of attention. Compiled per level.
 #pragma once
 
 #include "runtime/kernels/cpu/simd.h"

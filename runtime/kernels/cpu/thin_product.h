@@ -1,10 +1,10 @@
-// Products of a few rows with a large matrix: what generating a token is made of. Reading the matrix from memory bounds
-// them, so B is not packed but multiplied where it lies. Compiled per level.
+// Products of a few rows with a large matrix, as in generating a token. They are bound by reading the matrix from
+// memory, so B is multiplied in place instead of packed. Compiled per level.
 //
-// Where rows of B lie in one piece, several are read at a time along all columns of a part, whose sums wait in the
-// level-1 cache. Where columns do, as many as a vector has lanes are read at a time and transposed in small squares.
-// Either way an element of C is the chain of multiply-adds that gemm.cpp makes of it, block of the depth for block: a
-// row has the same bits whatever is beside it. (Not where bf16 is multiplied in tiles, whose sums are in another
+// If rows of B are contiguous, several are read at a time along all columns of a part, whose sums stay in the L1 cache.
+// If columns are contiguous, as many as a vector has lanes are read at a time and transposed in small squares. Either
+// way an element of C is the same chain of multiply-adds as in gemm.cpp, with the same blocks of the depth: a row has
+// the same bits whatever other rows there are. (Except where bf16 is multiplied in tiles, which sum in a different
 // order.)
 #pragma once
 
@@ -14,15 +14,15 @@
 namespace dtc::kernels::DTC_KERNEL_LEVEL {
 namespace {
 
-/// A product of more rows is one of packed panels.
+/// A product of more rows uses packed panels.
 constexpr int64_t thinRows = 8;
 
 /// One word of the depth from rows of B, for a few columns at a time.
 template <class T> struct RowSteps {
   static constexpr int64_t vectors = 1, columns = lanes;
 
-  /// From the row that goes on at `in`, of which `count` columns are left. The row after it is `stride` further;
-  /// a word of several elements goes down to it, if it `isWhole`.
+  /// Loads from the row at `in`, which has `count` columns left. The next row is `stride` further; a word of several
+  /// elements includes it if the word `isWhole`.
   template <bool isFull>
   static void load(const T *in, int64_t /*stride*/, bool /*isWhole*/, int64_t count, Vec (&words)[vectors]) {
     words[0] = isFull ? DTC_KERNEL_LEVEL::load(in) : DTC_KERNEL_LEVEL::load(in, firstLanes(count));
@@ -32,7 +32,8 @@ template <class T> struct RowSteps {
 };
 
 #ifdef __AVX512BF16__
-/// Two rows are interleaved within quarters of vectors, which takes one instruction a vector; `sort` is for the sums.
+/// Two rows are interleaved within quarters of vectors, which takes one instruction per vector; `sort` reorders the
+/// sums.
 template <> struct RowSteps<BFloat> {
   static constexpr int64_t vectors = 2, columns = 2 * lanes;
 
@@ -55,7 +56,7 @@ template <> struct RowSteps<BFloat> {
 };
 #endif
 
-/// One product. It has `rows` rows or fewer; those that it lacks are zeros.
+/// One product of at most `rows` rows; missing rows are zeros.
 template <class T, class R, int rows> class ThinProduct {
 public:
   explicit ThinProduct(const Product<T, R> &p)
@@ -85,12 +86,12 @@ private:
   using Panel = Panels<T>;
   using Steps = RowSteps<T>;
   static constexpr int64_t elements = Panel::elements;
-  /// Words of the depth that are read at a time from whole rows: eight rows.
+  /// Words of the depth that are read at a time from contiguous rows: eight rows.
   static constexpr int atOnce = 8 / elements;
-  /// How far ahead memory is asked for along a row.
+  /// The prefetch distance along a row.
   static constexpr int64_t ahead = 1024 / sizeof(T);
 
-  /// The words of A, those of one place in the depth side by side.
+  /// Gathers the words of A, with those of the same depth adjacent.
   void gatherFactors() {
     for (int64_t k = 0; k < p.depth; k += elements)
       for (int64_t i = 0; i < rows; ++i)
@@ -122,7 +123,7 @@ private:
 
   template <int count, bool isFull>
   [[gnu::always_inline]] void addStep(const T *b, const float *a, int64_t j, int64_t columns, int64_t left) {
-    // At the end of these rows the next ones.
+    // At the end of these rows, prefetch the next ones.
     int64_t next = j + ahead < columns ? j + ahead : j + ahead - columns + count * elements * p.b.rowStride;
     for (int64_t k = 0; k < count * elements; ++k)
       __builtin_prefetch(b + k * p.b.rowStride + next);
@@ -151,8 +152,8 @@ private:
       for (Vec &sum : all)
         sum = splat(0.0f);
       for (int64_t k = 0; k < depth; k += lanes * elements) {
-        // The next columns, no nearer than the level-2 cache: where they begin at multiples of a page, all compete for
-        // the same few lines of the level-1 cache.
+        // Prefetch the next columns only into the L2 cache: if they begin at multiples of a page, all compete for the
+        // same few lines of the L1 cache.
         for (int64_t i = lanes; i < 2 * lanes; ++i)
           __builtin_prefetch(b + i * p.b.colStride + k, 0, 2);
         addSquare(b + k, a + k / elements * rows, smaller(lanes, columns - j), smaller(lanes * elements, depth - k),
@@ -170,7 +171,7 @@ private:
         all[i] = Panel::multiply(splat(a[i]), square[k], all[i]);
   }
 
-  /// all += a b for a square of B, or what of it there is: `count` columns, `length` elements of the depth.
+  /// all += a b for a square of B, which may be partial: `count` columns, `length` elements of the depth.
   [[gnu::always_inline]] void addSquare(const T *b, const float *a, int64_t count, int64_t length, Vec (&all)[rows]) {
     Vec square[lanes];
 #ifdef __AVX512F__
@@ -187,7 +188,7 @@ private:
     addWords(a, square, words<T>(length), all);
   }
 
-  /// Adds the sums over a block of the depth to the result, or, where that is narrow, to totals in f32.
+  /// Adds the sums over a block of the depth to the result or, if its type is narrow, to totals in f32.
   void addBlock(int64_t col, int64_t columns, int64_t block) {
     float *out = totals;
     int64_t stride = width;
@@ -204,7 +205,7 @@ private:
 
   const Product<T, R> p;
   const DepthBlocks<T> blocks;
-  const bool hasWholeRows; ///< of B: they lie in one piece
+  const bool hasWholeRows; ///< whether rows of B are contiguous
   const int64_t width;     ///< columns of a part
   float *factors, *sums, *totals;
 };

@@ -1,13 +1,13 @@
-// C = op(A) op(B) + accumulate * C of bf16 by products of tiles. Compiled at the level of AMX only.
+// C = op(A) op(B) + accumulate * C for bf16 by products of tiles. Compiled only at the AMX level.
 //
-// Of the operand with more vectors (rows of A, columns of B) a block is packed that stays in the level-2 cache: it is
-// held. Panels of the other operand pass by it, a chunk of the depth at a time, which stays in the level-1 cache while
-// all panels of the block are multiplied by it. Sums rest in f32 between chunks and are taken up again as they were.
-// So each element is one chain of products of tiles over k, and nothing in how work is divided can change a result.
+// A block of the operand with more vectors (rows of A, columns of B) is packed and stays in the L2 cache: the held
+// block. Panels of the other operand pass by it, a chunk of the depth at a time. The chunk stays in the L1 cache while
+// all panels of the held block are multiplied by it. Sums are kept in f32 between chunks and continue unchanged. So
+// each element is one chain of products of tiles over k, and the division of work cannot change a result.
 //
-// Tiles multiply faster than operands come from memory, and memory gives most to who asks evenly. So the blocks that
-// come next are packed meanwhile: after each product of four tiles a part of a step, and lines that will be read or
-// written soon are prefetched, a few at a time.
+// Tiles multiply faster than operands arrive from memory, and memory bandwidth is best used evenly. So the next blocks
+// are packed in the meantime, part of a step after each product of four tiles, and lines that will be read or written
+// soon are prefetched, a few at a time.
 #pragma once
 
 #include "runtime/kernels/cpu/panels.h"
@@ -26,15 +26,15 @@ struct Vectors {
 
 /// A part of an operand, packed as [chunk of the depth][panel][step of the chunk].
 struct Block {
-  static constexpr int64_t chunk = 8; ///< steps; of 32 vectors they are 16 KiB, a third of the level-1 cache
+  static constexpr int64_t chunk = 8; ///< steps; with 32 vectors they take 16 KiB, a third of the L1 cache
 
   int64_t first, end, k, length; ///< vectors, and elements of the depth
 
   int64_t panels() const { return (end - first + Tiles::width - 1) / Tiles::width; }
   int64_t steps() const { return (length + Tiles::depth - 1) / Tiles::depth; }
-  /// At least one, since an empty sum is a result too.
+  /// At least one, because an empty sum is a result, too.
   int64_t chunks() const { return larger<int64_t>(1, (steps() + chunk - 1) / chunk); }
-  /// In floats; a chunk's panels follow one another.
+  /// In floats; a chunk's panels are contiguous.
   int64_t place(int64_t panel, int64_t step) const {
     int64_t whole = step / chunk * chunk;
     return (whole * panels() + panel * smaller(chunk, steps() - whole) + step - whole) * Tiles::step;
@@ -46,7 +46,7 @@ class Packing {
 public:
   explicit Packing(const Vectors &operand) : operand(operand) {}
 
-  /// From now on `next` is packed to `place`, in equal shares each time that turn() is called, `times` times.
+  /// From now on packs `next` to `place`, in equal shares over `times` calls of turn().
   void begin(const Block &next, float *place, int64_t times) {
     block = next;
     out = place;
@@ -56,7 +56,7 @@ public:
     later = at(ahead);
   }
 
-  /// What is to be packed during `steps` steps of a product, called after each.
+  /// Packs during `steps` steps of a product; called after each.
   struct Turn {
     Packing &packing;
     int64_t left, each;
@@ -98,7 +98,7 @@ private:
     later = at(step + ahead);
   }
 
-  /// Steps in the order in which they lie in memory, as far as that goes.
+  /// Steps in memory order, as far as possible.
   Tiles::Step at(int64_t index) const {
     if (index >= block.steps() * block.panels())
       return {operand.data, 0, 0, 0, 0, nullptr};
@@ -124,7 +124,7 @@ private:
   alignas(64) float room[Tiles::step];
 };
 
-/// An operand's block that is multiplied, and where the next one is being packed.
+/// An operand's current block, and where the next one is being packed.
 struct PackedBlock {
   float *panels, *next;
 
@@ -140,7 +140,7 @@ public:
   explicit TiledProduct(const Product<BFloat, R> &p)
       : p(p), holdsA(p.rows > p.cols), held(holdsA ? vectorsOfA() : vectorsOfB()),
         passing(holdsA ? vectorsOfB() : vectorsOfA()) {
-    // Between blocks of the depth all sums wait in memory, so that a depth of little more than a block is one.
+    // Between blocks of the depth all sums are kept in memory, so a depth slightly larger than a block is one block.
     int64_t count = p.depth <= largestWhole ? 1 : (p.depth + largestDepth - 1) / largestDepth;
     blockDepth = larger(Tiles::depth, roundUp((p.depth + count - 1) / count, Tiles::depth));
     passingSize = smaller(roundUp(passing.count, Tiles::width), largestSide);
@@ -169,20 +169,20 @@ public:
 
 private:
   static constexpr int64_t largestWhole = 1024, largestDepth = 768;
-  static constexpr int64_t largestHeld = 640 * 768; ///< elements: half of the level-2 cache, where more is slower
+  static constexpr int64_t largestHeld = 640 * 768; ///< elements: half of the L2 cache; more is slower
   static constexpr int64_t largestSide = 1024;      ///< vectors whose panels or sums are kept in memory
 
   Vectors vectorsOfA() const { return {p.a.data, p.a.rowStride, p.a.colStride, p.rows, true}; }
   Vectors vectorsOfB() const { return {p.b.data, p.b.colStride, p.b.rowStride, p.cols, false}; }
 
   /// Where a pair of blocks begins: the passing vectors, the part of the others whose sums are kept, the depth, and the
-  /// held vectors, which change first.
+  /// held vectors, which change fastest.
   struct Place {
     int64_t passing, part, k, held;
   };
   bool isEnd(const Place &at) const { return at.passing >= passing.count; }
 
-  /// The place that follows, or the first with another passing block.
+  /// The next place, or the first one with a different passing block.
   Place after(Place at, bool passesOn) const {
     at.held += heldSize;
     if (!passesOn && at.held < partEnd(at))
@@ -228,7 +228,7 @@ private:
     }
   }
 
-  /// A passing panel by the held block.
+  /// Multiplies a passing panel by the held block.
   void multiplyPanel(const Place &at, const Block &block, const Block &other, int64_t panel) {
     float *results = sums;
     if (blockDepth < p.depth)
@@ -258,8 +258,8 @@ private:
     int64_t stride;
   };
 
-  /// Those of 16 rows of a block of bf16 that a chunk of the depth prefetches. Rows may begin anywhere, so that a row
-  /// of the block is in two lines: the first is also the last of the block before.
+  /// The lines of 16 rows of a bf16 block that a chunk of the depth prefetches. Rows may begin anywhere, so a row of
+  /// the block spans two lines: the first is also the last of the previous block.
   Lines linesOfResult(int64_t row, int64_t col, int64_t chunk) const {
     if (__is_same(R, float) || chunk < 0 || chunk > 1)
       return {reinterpret_cast<const char *>(sums), 0};
@@ -281,7 +281,7 @@ private:
     });
   }
 
-  /// Writes a block of sums. A gradient in f32 is read much later: it bypasses the caches where it can.
+  /// Writes a block of sums. An f32 gradient is read much later, so it bypasses the caches if possible.
   void finish(const float *block, int64_t row, int64_t col) {
     int64_t rows = smaller(Tiles::width, p.rows - row), cols = smaller(Tiles::width, p.cols - col);
     for (int64_t i = 0; i < rows; ++i) {
@@ -298,7 +298,7 @@ private:
     }
   }
 
-  /// Sums of tiles are never subnormal, so that the processor's rounding to bf16 is that of `store`.
+  /// Sums of tiles are never subnormal, so the processor's rounding to bf16 equals that of `store`.
   static void writeRow(Vec low, Vec high, BFloat *out) {
     _mm512_storeu_si512(out, (__m512i)_mm512_cvtne2ps_pbh(high, low));
   }

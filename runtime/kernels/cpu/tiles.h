@@ -1,7 +1,7 @@
-// Products of panels of bf16 where the processor multiplies tiles (AMX). Compiled at that level only.
+// Products of bf16 panels on processors that multiply tiles (AMX). Compiled only at that level.
 //
-// A tile is one kibibyte in one piece: 16 rows of 16 words, a word being two neighbours along the depth. A tile of A is
-// 16 vectors by 16 words, one of B 16 words by 16 vectors. A panel has 32 vectors, two tiles for each 32 elements of
+// A tile is one contiguous kibibyte: 16 rows of 16 words, where a word is two neighbours along the depth. A tile of A
+// is 16 vectors by 16 words, one of B 16 words by 16 vectors. A panel has 32 vectors, two tiles for each 32 elements of
 // the depth, so that the product of two panels loads four tiles for four products.
 #pragma once
 
@@ -19,14 +19,14 @@ struct Tiles {
   static constexpr int64_t block = width * width; ///< sums of the product of two panels: four tiles
 
   /// One step of a panel to be packed: `length` elements of `count` vectors, element j of vector i at
-  /// in[i * across + j * along]. Where they are fewer than the panel has, zeros are packed.
+  /// in[i * across + j * along]. Missing elements and vectors are packed as zeros.
   struct Step {
     const BFloat *in;
     int64_t across, along, count, length;
     float *out;
   };
-  /// A step is packed in as many parts, which then find their time between products of tiles. `room` is a step large
-  /// and the same for all parts.
+  /// A step is packed in this many parts, which run between products of tiles. `room` is one step large and the same
+  /// for all parts.
   static constexpr int64_t parts = 16;
 
   static void packPartOfA(const Step &s, int64_t part, float *room) {
@@ -50,8 +50,8 @@ struct Tiles {
       transpose(room, s.out);
   }
 
-  /// sums (+)= the product of two panels, `steps` deep. `far`, one of the two, comes from the level-2 cache;
-  /// meanwhile() is called as often as there are steps.
+  /// sums (+)= the product of two panels, `steps` deep. `far`, one of the two, comes from the L2 cache; meanwhile() is
+  /// called once per step.
   template <class Work>
   static void multiply(const float *a, const float *b, const float *far, int64_t steps, float *sums, bool resume,
                        Work meanwhile) {
@@ -85,10 +85,10 @@ struct Tiles {
     _tile_stored(3, sums + 3 * size, stride);
   }
 
-  /// Where row i of a block of sums begins; its second half lies `size` further.
+  /// Where row i of a block of sums begins; its second half is `size` further.
   static const float *rowOf(const float *sums, int64_t i) { return sums + i / rows * step + i % rows * words; }
 
-  /// While one lives, the thread's tiles have 16 rows of 64 bytes.
+  /// While an object lives, the thread's tiles have 16 rows of 64 bytes.
   class Shapes {
   public:
     Shapes() {
@@ -114,14 +114,14 @@ private:
 
   static __mmask32 firstOf(int64_t count) { return count >= 32 ? ~0u : (1u << count) - 1; }
 
-  /// Two vectors whose elements lie side by side.
+  /// Packs two vectors with contiguous elements.
   static void copy(const Step &s, int64_t part, float *out) {
     __mmask32 mask = firstOf(s.length);
     for (int64_t i = 2 * part; i < 2 * part + 2; ++i)
       _mm512_store_si512(out + i * words, _mm512_maskz_loadu_epi16(i < s.count ? mask : 0, s.in + i * s.across));
   }
 
-  /// One word of each of the vectors, which lie side by side.
+  /// Packs one word of each of the vectors, which are adjacent.
   static void interleave(const Step &s, int64_t part, float *out) {
     static constexpr auto order = [] {
       struct {
@@ -149,7 +149,7 @@ private:
       _mm512_store_ps(out + (from + j) * rows, words[j]);
   }
 
-  /// The two tiles of a step, each transposed in itself.
+  /// Transposes each of the two tiles of a step.
   static void transpose(const float *in, float *out) {
     for (int64_t tile = 0; tile < step; tile += size)
       for (int64_t j = 0; j < words; j += 4)

@@ -1,4 +1,4 @@
-// The kernels of one level, by the names that the level's table uses. Compiled per level.
+// The kernels of one level, under the names that the level's table uses. Compiled per level.
 #pragma once
 
 #include "runtime/kernels/cpu/simd.h"

@@ -1,6 +1,6 @@
-// The kernels whose speed depends on vector width are compiled once per x86-64 level, each level in a namespace of its
-// own and with one table; kernels.cpp picks a table when the program starts. A result may differ between levels in the
-// last bits, never between runs at one level.
+// The kernels whose speed depends on vector width are compiled once per x86-64 level, each level in its own namespace
+// and with one table; kernels.cpp picks a table when the program starts. Results may differ between levels in the last
+// bits, but never between runs at one level.
 #pragma once
 
 #include "runtime/abi/kernel.h"
@@ -22,7 +22,7 @@ extern const VariantTable table;
 namespace v4 {
 extern const VariantTable table;
 }
-/// x86-64-v4 with AVX512_BF16: products of bf16 in pairs, all else as in v4.
+/// x86-64-v4 with AVX512_BF16: products of bf16 in pairs, everything else as in v4.
 namespace v4bf16 {
 extern const VariantTable table;
 }
@@ -33,10 +33,10 @@ extern const VariantTable table;
 
 /// Whether this machine can run the kernels of v4bf16.
 bool hasBf16Products();
-/// Whether it can run those of v4amx; asks the system for leave to use tiles, which this process then has.
+/// Whether it can run the kernels of v4amx. Asks the system for permission to use tiles, which this process then keeps.
 bool hasTileProducts();
 
-/// The table of the highest level that this machine has. x86-64-v3 is the least that dtc supports.
+/// The table of the highest level that this machine supports. dtc requires at least x86-64-v3.
 const VariantTable &bestVariant();
 
 } // namespace dtc::kernels

@@ -17,14 +17,14 @@ using namespace cudnn;
 using Tensor = OperationGraph::Tensor;
 
 //===----------------------------------------------------------------------===//
-// What is cuDNN's
+// What cuDNN accepts
 //===----------------------------------------------------------------------===//
 
 namespace {
 
 using abi::library::AttentionScalars, abi::library::AttentionBackwardScalars;
 
-/// Of heads of queries: nothing where they do not lie at even distances.
+/// Strides of query heads; nullopt if the heads are not evenly spaced.
 std::optional<Sizes> stridesOf(const AttentionScalars &s, const abi::library::QueryStrides &strides) {
   if (s.G > 1 && s.R > 1 && strides.g != s.R * strides.r)
     return std::nullopt;
@@ -34,7 +34,7 @@ std::optional<Sizes> stridesOf(const AttentionScalars &, const abi::library::Key
   return Sizes{strides.b, strides.g, strides.t, 1};
 }
 
-/// Rows and heads begin at multiples of 16 bytes.
+/// Whether rows and heads begin at multiples of 16 bytes.
 bool isAligned(const Sizes &sizes, const Sizes &strides) {
   for (size_t i = 0; i < 3; ++i)
     if (sizes[i] > 1 &&
@@ -90,7 +90,7 @@ namespace {
 
 Sizes transposed(const Sizes &of) { return {of[0], of[1], of[3], of[2]}; }
 
-/// The pattern that cuDNN knows, operation by operation.
+/// Builds the pattern that cuDNN recognises, operation by operation.
 class Builder {
 public:
   Builder(const Library &library, const FusedAttention &attention)
@@ -112,7 +112,7 @@ private:
     bool isKeys = which == K || which == V || which == DK || which == DV;
     return remember(which, isKeys ? attention.keys : attention.queries, attention.strides[which]);
   }
-  /// Rows of it as columns.
+  /// The buffer with its rows as columns.
   Tensor transposedBuffer(Buffer which) {
     return remember(which, transposed(attention.keys), transposed(attention.strides[which]));
   }
@@ -126,7 +126,7 @@ private:
     place = tensor.number;
     return tensor;
   }
-  /// A number a query.
+  /// One number per query.
   Tensor rowsInMemory(int64_t &place) {
     Tensor tensor = graph.memory(Float, rows(), denseStrides(rows()));
     place = tensor.number;
@@ -145,7 +145,7 @@ private:
   }
   void buildForward();
   void buildBackward();
-  /// Of keys or values: the sum over heads of queries of transpose(a) b, `a` being of scores' sizes.
+  /// For keys or values: the sum over query heads of transpose(a) b, where `a` has the sizes of the scores.
   void sumOverQueries(const Tensor &a, const Tensor &b, Buffer to);
 
   const FusedAttention &attention;
@@ -178,7 +178,7 @@ void Builder::sumOverQueries(const Tensor &a, const Tensor &b, Buffer to) {
 void Builder::buildBackward() {
   Tensor q = buffer(Q), k = transposedBuffer(K), v = transposedBuffer(V), out = buffer(Out), dOut = buffer(DOut);
   Tensor products = graph.reduce(ReduceSum, graph.combine(Multiply, dOut, out), graph.inside(Float, rows()));
-  // What dropout divides by stands here in the pattern.
+  // The pattern has dropout's divisor at this point.
   Tensor sums = graph.combine(Multiply, products, number(result.one), rowsInMemory(result.sums));
   Tensor scale = number(result.scale);
   Tensor scores = graph.combine(Multiply, graph.matmul(q, k), scale);
@@ -205,7 +205,7 @@ FusedAttentionGraph makeFusedAttention(const Library &library, const FusedAttent
 static constexpr size_t forwardBuffers[] = {0, 1, 2, 6}, backwardBuffers[] = {0, 1, 2, 6, 8, 9, 10, 11};
 static constexpr size_t lseBuffer = 7;
 
-/// Of FusedAttention::strides.
+/// Whether an index into FusedAttention::strides is of a buffer of keys or values.
 static bool holdsKeys(size_t number) { return number == 1 || number == 2 || number == 6 || number == 7; }
 
 static std::span<const size_t> buffersOf(bool isBackward) {
@@ -214,13 +214,13 @@ static std::span<const size_t> buffersOf(bool isBackward) {
 
 namespace {
 
-/// A part of a launch: heads of keys from one on, with the heads of queries that share them.
+/// A part of a launch: consecutive key heads, with the query heads that share them.
 struct Piece {
   FusedAttention attention;
   int64_t batch = 0, group = 0;
 };
 
-/// Gradients of which a part at a time fits into the workspace.
+/// Splits a gradient into pieces that fit into the workspace.
 std::vector<Piece> cut(const FusedAttention &whole, uint64_t workspaceBytes) {
   if (!whole.isBackward)
     return {Piece{whole}};
@@ -232,7 +232,7 @@ std::vector<Piece> cut(const FusedAttention &whole, uint64_t workspaceBytes) {
                               whole.queries[2],
                               whole.keys[2],
                               whole.queries[3]};
-  // Where it is less than what is planned for one head, cuDNN says whether it is enough.
+  // If the workspace is less than what is planned for one head, cuDNN decides whether it is enough.
   abi::FusedGradient piece = gradient.pieceWithin(int64_t(workspaceBytes)).value_or(gradient);
   std::vector<Piece> pieces;
   for (int64_t batch = 0; batch < batches; batch += piece.batches)
@@ -245,7 +245,7 @@ std::vector<Piece> cut(const FusedAttention &whole, uint64_t workspaceBytes) {
   return pieces;
 }
 
-/// A launch's buffers from where a piece begins in them.
+/// A launch's buffers, advanced to where a piece begins.
 std::vector<void *> buffersFrom(const Piece &piece, const FusedAttention &whole, std::span<void *const> buffers) {
   std::vector<void *> result(buffers.begin(), buffers.end());
   auto move = [&](size_t buffer, abi::DataType type, int64_t elements) {
@@ -254,7 +254,7 @@ std::vector<void *> buffersFrom(const Piece &piece, const FusedAttention &whole,
   int64_t head = piece.group * (whole.queries[1] / whole.keys[1]);
   std::span<const size_t> places = buffersOf(whole.isBackward);
   for (size_t i = 0; i < places.size(); ++i)
-    move(places[i], abi::BF16, // or f16, as wide
+    move(places[i], abi::BF16, // or f16, which has the same width
          piece.batch * whole.strides[i][0] + (holdsKeys(i) ? piece.group : head) * whole.strides[i][1]);
   move(lseBuffer, abi::F32, (piece.batch * whole.queries[1] + head) * whole.queries[2]);
   return result;
@@ -263,10 +263,10 @@ std::vector<void *> buffersFrom(const Piece &piece, const FusedAttention &whole,
 } // namespace
 
 struct Attention::Prepared {
-  FusedAttentionGraph numbers; ///< its graph is the plan's
+  FusedAttentionGraph numbers; ///< its graph belongs to the plan
   Plan plan;
   bool isBackward;
-  uint64_t sumsAt = 0; ///< in the workspace, behind the plan's own
+  uint64_t sumsAt = 0; ///< in the workspace, after the plan's own part
 };
 
 Attention::Attention(int architecture, const char *name) : architecture(architecture), library(name) {
@@ -293,7 +293,8 @@ void Attention::note(const std::string &line) {
 }
 
 Attention::Prepared Attention::prepare(const FusedAttention &attention, uint64_t workspaceBytes) {
-  // Elsewhere cuDNN has such an algorithm behind settings of its engines alone, which heuristics do not choose.
+  // On other architectures cuDNN has such an algorithm only through engine settings, which its heuristics do not
+  // choose.
   if (attention.isBackward && architecture / 10 != 8 && architecture / 10 != 9)
     throw Error("its gradient is known to give equal bits each time on sm_80 to sm_90 alone");
   FusedAttentionGraph numbers = makeFusedAttention(library, attention);
@@ -362,7 +363,7 @@ bool Attention::tryLaunch(std::string_view symbol, const LibraryContext &context
     return true;
   } catch (const Error &error) {
     if (!mayPrepare)
-      throw; // a stream that is captured may hold a part of it
+      throw; // a stream being captured may already contain a part of it
     for (const Piece &piece : pieces)
       known[piece.attention] = nullptr;
     return refuse(error.what());

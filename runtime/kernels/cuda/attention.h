@@ -1,12 +1,12 @@
-// Attention by cuDNN's fused kernels, where it has them: dtc_attention_forward and dtc_attention_backward of
-// runtime/abi/library/attention.h where whyNotFused gives no reason against it. What it does not take is done by the
-// program's own code (passes/lower/cuda/library/GpuAttention.h).
+// Attention by cuDNN's fused kernels, if it has them: dtc_attention_forward and dtc_attention_backward of
+// runtime/abi/library/attention.h where whyNotFused gives no reason against it. The program's own code does everything
+// else (passes/lower/cuda/library/GpuAttention.h).
 //
-// cuDNN is given attention as a graph of plain operations and knows it by its pattern, flash attention (Dao et al.
-// 2022). The gradient's is the one that stores the gradients of scores and so adds nothing up in an order that
-// changes: the other, which adds to dQ as it comes, gives other bits each time, and no engine says so.
-// Where there is no workspace for these of all heads, it is done for some heads after the other.
-// test/gpu/cudnn_engines_test.cpp asks the library itself for engines, where there is one.
+// cuDNN gets attention as a graph of plain operations and recognises it by its pattern, flash attention (Dao et al.
+// 2022). The gradient uses the pattern that stores the gradients of scores, so nothing is added in a varying order. The
+// other pattern, which adds to dQ in order of arrival, gives different bits each time, and no engine declares that. If
+// the workspace is too small for the score gradients of all heads, some heads are computed at a time.
+// test/gpu/cudnn_engines_test.cpp queries the engines of the library itself, if it is installed.
 #pragma once
 
 #include "runtime/device/cuda/library_kernels.h"
@@ -25,16 +25,16 @@
 
 namespace dtc::cuda {
 
-/// The scalars of a launch, as far as they change the graph. Heads of queries are numbered g * R + r.
+/// The scalars of a launch that affect the graph. Query heads are numbered g * R + r.
 struct FusedAttention {
   bool isBackward = false, causal = false;
   cudnn::DataType type = cudnn::BFloat16;
   cudnn::Sizes queries = {}, keys = {}; ///< [batch, heads, rows, elements of a head]
-  /// In the order of the buffers, without positions, key and lse: q, k, v, out; of the gradient then d_out, d_q, d_k,
+  /// In the order of the buffers, without positions, key and lse: q, k, v, out; for the gradient also d_out, d_q, d_k,
   /// d_v.
   std::vector<cudnn::Sizes> strides = {};
 
-  /// Nothing, and why, for what is never cuDNN's.
+  /// Nullopt, with the reason in `why`, if cuDNN can never do it.
   static std::optional<FusedAttention> of(bool isBackward, std::span<const int64_t> scalars, std::string &why);
 
   auto operator<=>(const FusedAttention &) const = default;
@@ -44,8 +44,8 @@ struct FusedAttention {
 struct FusedAttentionGraph {
   cudnn::OperationGraph graph;
   std::vector<int64_t> buffers = {};      ///< in the order of FusedAttention::strides
-  int64_t lse = 0, scale = 0, masked = 0; ///< `masked` is what masked scores become
-  int64_t sums = 0, one = 0;              ///< of the gradient: rowsum(dO o) in memory, and the number 1
+  int64_t lse = 0, scale = 0, masked = 0; ///< `masked` is the value of masked scores
+  int64_t sums = 0, one = 0;              ///< for the gradient: rowsum(dO o) in memory, and the number 1
 };
 
 FusedAttentionGraph makeFusedAttention(const cudnn::Library &library, const FusedAttention &attention);
@@ -53,24 +53,24 @@ FusedAttentionGraph makeFusedAttention(const cudnn::Library &library, const Fuse
 /// cuDNN's attention on the GPU of the calling thread's context.
 class Attention : NotCopied {
 public:
-  /// What its launches forward need at most; those of gradients are told in the program.
+  /// The most that forward launches need; the program states what gradients need.
   static constexpr uint64_t SmallWorkspace = 64 << 10;
 
-  /// `architecture`: 90 for sm_90. Throws Error (Runtime) where there is no library of that name that we know: then all
-  /// attention is the program's own code's.
+  /// `architecture`: 90 for sm_90. Throws Error (Runtime) if there is no supported library of that name: the program's
+  /// own code then does all attention.
   explicit Attention(int architecture, const char *library = cudnn::Library::Name);
   ~Attention();
 
-  /// Whether some launch of a library kernel may be its: of attention on 16 bits without dropout.
+  /// Whether cuDNN may do launches of this library kernel: attention on 16-bit elements without dropout.
   static bool isFor(std::string_view symbol);
 
-  /// Gives a launch of such a kernel to the stream, with buffers and scalars as their tables say. False: it has not,
-  /// and the program's own code must. What it says of a launch it says of all that are like it; without `mayPrepare`,
-  /// as while a stream is captured, only those are taken whose like was given before.
+  /// Enqueues a launch of such a kernel on the stream, with buffers and scalars as in their tables. False: it has not,
+  /// and the program's own code must do it. The answer is the same for all launches of the same form. Without
+  /// `mayPrepare`, as during a capture, it accepts only forms that were launched before.
   bool tryLaunch(std::string_view symbol, const LibraryContext &context, std::span<void *const> buffers,
                  std::span<const int64_t> scalars, bool mayPrepare);
 
-  /// What was decided since it was last asked, for people to read.
+  /// Messages for people about decisions since the last call.
   std::vector<std::string> takeNotes() { return std::exchange(notes, {}); }
 
 private:

@@ -30,7 +30,7 @@ void ChoiceFile::fail(const std::string &what) const {
   throw Error(ExitCode::BadInput, fmt::format("the file of --tune, '{}', {}", path, what));
 }
 
-/// A choice; none where the line is not one.
+/// A choice; nullopt if the line is malformed.
 static std::optional<ProductChoice> parseChoice(std::string_view text) {
   ProductChoice choice;
   std::string_view form = text.substr(0, text.find(' '));
@@ -58,10 +58,10 @@ void ChoiceFile::addLine(const std::string &line) {
     choice = parseChoice(std::string_view(line).substr(tab + 1));
   if (!choice)
     fail(fmt::format("has something else in line {}; give --tune another file, or delete it to choose anew", lines));
-  known.try_emplace(line.substr(0, tab), *choice); // the first stands, whoever adds another
+  known.try_emplace(line.substr(0, tab), *choice); // the first entry wins
 }
 
-/// What others have added. Reading goes on where it ended; writing is at the end by itself.
+/// Reads what others have added, from where the last read ended. Writes always append.
 void ChoiceFile::readMore() {
   std::array<char, 4096> block;
   ssize_t bytes = 0;
@@ -78,7 +78,7 @@ void ChoiceFile::readMore() {
   }
 }
 
-/// In one write, so that a reader never sees half of another's line in front of it.
+/// In one write, so that lines of different writers never mix.
 void ChoiceFile::append(const std::string &key, const ProductChoice &choice) {
   std::string line = fmt::format("{}\t{}", key, choice.isPlain ? "plain" : "fused");
   for (uint64_t word : choice.algorithm.data)
@@ -86,7 +86,7 @@ void ChoiceFile::append(const std::string &key, const ProductChoice &choice) {
   line += '\n';
   if (write(file, line.data(), line.size()) != ssize_t(line.size()))
     fail(std::string("cannot be written: ") + std::strerror(errno));
-  lseek(file, 0, SEEK_END); // where reading goes on
+  lseek(file, 0, SEEK_END); // the next read continues here
 }
 
 std::optional<ProductChoice> ChoiceFile::find(const std::string &key) {
@@ -111,7 +111,7 @@ ProductChoice ChoiceFile::findOrMake(const std::string &key, const std::function
     int file;
     ~Lock() { flock(file, LOCK_UN); }
   } lock{file};
-  if (std::optional<ProductChoice> choice = find(key)) // made before the lock was ours
+  if (std::optional<ProductChoice> choice = find(key)) // made before we got the lock
     return *choice;
   ProductChoice choice = make();
   append(key, choice);

@@ -1,5 +1,5 @@
-// How each product is carried out, where that was chosen by time: kept in a file, so that the ranks of a job and later
-// runs all take the same, and their results are equal to the bit.
+// The algorithm of each product, if chosen by timing. It is kept in a file, so that all ranks of a job and later runs
+// use the same one and their results are bitwise equal.
 //
 // A line has a key, a tab, "fused" or "plain", and an algorithm as eight numbers in base 16. Lines are only added.
 #pragma once
@@ -21,17 +21,17 @@ struct ProductChoice {
 
 class ChoiceFile : NotCopied {
 public:
-  /// Makes the file where there is none. Throws Error (BadInput) naming it where it cannot be read or written, or has
-  /// something else in it; so do the functions.
+  /// Creates the file if there is none. Throws Error (BadInput) naming it if it cannot be read or written or has other
+  /// contents; so do the functions.
   explicit ChoiceFile(std::string path);
   ~ChoiceFile();
 
-  /// What the file has for a key, which has no tabs and is one line.
+  /// The file's choice for a key, which is one line without tabs.
   std::optional<ProductChoice> find(const std::string &key);
 
-  /// The same; or else what `make` gives, which is added. Of the processes that use the file one makes choices at a
-  /// time, and the others wait: for what it makes or for their turn, whichever comes first. So a rank that is ahead
-  /// never waits for one that waits for it.
+  /// Likewise; if there is none, the result of `make`, which is added. Only one of the processes that use the file
+  /// makes choices at a time. The others wait for its choice or for their turn, whichever comes first. So a rank that
+  /// is ahead never waits for one that waits for it.
   ProductChoice findOrMake(const std::string &key, const std::function<ProductChoice()> &make);
 
 private:
@@ -40,7 +40,7 @@ private:
   void append(const std::string &key, const ProductChoice &choice);
   [[noreturn]] void fail(const std::string &what) const;
 
-  std::string path, rest; ///< `rest`: of a line that is not whole yet
+  std::string path, rest; ///< `rest`: the start of an incomplete line
   int file = -1, lines = 0;
   std::map<std::string, ProductChoice> known;
 };

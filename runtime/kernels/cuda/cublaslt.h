@@ -1,6 +1,6 @@
-// The functions of NVIDIA's library for matrix products that dtc uses, declared here and found when a program starts,
-// as those of the driver are (driver.h). Names and numbers are cublasLt.h's; test/gpu/cublaslt_header_test.cpp holds
-// them against it.
+// The functions of NVIDIA's matrix product library that dtc uses, declared here and looked up when a program starts,
+// like the driver's (driver.h). Names and numbers are those of cublasLt.h; test/gpu/cublaslt_header_test.cpp compares
+// them with it.
 #pragma once
 
 #include "runtime/device/cuda/driver.h"
@@ -18,7 +18,7 @@ struct cublasLtContext;
 namespace dtc::cublaslt {
 
 using Handle = cublasLtContext *;
-/// Descriptors, of which only the library knows more.
+/// Opaque descriptors.
 struct LayoutState;
 struct OperationState;
 struct PreferenceState;
@@ -26,7 +26,7 @@ using Layout = LayoutState *;
 using Operation = OperationState *;
 using Preference = PreferenceState *;
 
-/// cublasStatus_t: those of its values that mean something to us.
+/// cublasStatus_t: only the values that dtc uses.
 enum Status : int { Success = 0, NotInitialized = 1, InvalidValue = 7, ExecutionFailed = 13, NotSupported = 15 };
 
 /// cudaDataType_t.
@@ -38,7 +38,7 @@ enum ComputeType : int { Compute32F = 68, ComputeTf32 = 77 };
 /// cublasOperation_t.
 enum Transposition : int32_t { NotTransposed = 0, Transposed = 1 };
 
-/// cublasLtMatrixLayoutAttribute_t; layouts are column-major where nothing is said.
+/// cublasLtMatrixLayoutAttribute_t; layouts are column-major by default.
 enum LayoutAttribute : int { LayoutBatchCount = 5, LayoutBatchStride = 6 };
 
 /// cublasLtMatmulDescAttributes_t.
@@ -51,7 +51,7 @@ enum OperationAttribute : int {
   OperationAuxLeading = 12
 };
 
-/// cublasLtEpilogue_t: what becomes of the elements of a result. `Aux` is a matrix beside it.
+/// cublasLtEpilogue_t: what is done to the elements of a result. `Aux` is an additional matrix.
 enum Epilogue : uint32_t {
   EpilogueNone = 1,
   EpilogueBias = 4,
@@ -70,8 +70,8 @@ enum PreferenceAttribute : int {
   PreferenceAlignmentD = 8
 };
 
-/// cublasLtReductionScheme_t, bits of PreferenceReductions. Where a sum is cut into parts these are added up in f32 and
-/// in one order: not in the type of the result, which may be narrow, and not in place.
+/// cublasLtReductionScheme_t, bits of PreferenceReductions. Partial sums of a split sum are added in f32 and in a fixed
+/// order: not in the type of the result, which may be narrow, and not in place.
 enum Reduction : uint32_t { ReductionNone = 0, ReductionInF32 = 2 };
 
 /// cublasLtMatmulAlgo_t.
@@ -109,14 +109,14 @@ struct Heuristic {
     int(Handle, Operation, const void *, const void *, Layout, const void *, Layout, const void *, const void *,       \
         Layout, void *, Layout, const Algorithm *, void *, size_t, cuda::StreamHandle))
 
-/// The names of those that we know, the best first for a driver (Driver::version()): one of a later CUDA may refuse it.
+/// The names of supported versions, best first for a driver (Driver::version()): a library of a later CUDA may refuse
+/// the driver.
 std::vector<const char *> namesFor(int driverVersion);
 
 /// Loaded for as long as the process lives: NVIDIA's libraries do not like to go.
 class Library : NotCopied {
 public:
-  /// Loads the first that works with the driver. Throws Error (Runtime) where there is none, with what is wrong with
-  /// each.
+  /// Loads the first that works with the driver. Throws Error (Runtime) if there is none, with what is wrong with each.
   explicit Library(std::span<const char *const> names);
   ~Library();
 
@@ -128,7 +128,7 @@ public:
   /// Throws Error (Runtime) unless `status` is success. `what`: "cannot multiply matrices".
   void check(int status, const std::string &what) const;
 
-  /// 10000 * major + 100 * minor + patch: of CUDA 12 and 13.
+  /// 10000 * major + 100 * minor + patch, for CUDA 12 and 13.
   static constexpr size_t OldestVersion = 120000, NewestVersion = 139999;
 
 private:

@@ -1,6 +1,6 @@
-// The functions of NVIDIA's library of fused kernels that dtc uses: its graph interface, declared here and found when a
-// program starts, as those of the driver are (driver.h). Names and numbers are cudnn_graph.h's;
-// test/gpu/cudnn_header_test.cpp holds them against it.
+// The functions of NVIDIA's library of fused kernels that dtc uses: its graph interface, declared here and looked up
+// when a program starts, like the driver's (driver.h). Names and numbers are those of cudnn_graph.h;
+// test/gpu/cudnn_header_test.cpp compares them with it.
 #pragma once
 
 #include "runtime/device/cuda/driver.h"
@@ -16,10 +16,10 @@ struct cudnnContext;
 namespace dtc::cudnn {
 
 using Handle = cudnnContext *;
-/// Of anything: a tensor, an operation, a graph, a plan. Only the library knows more.
+/// An opaque descriptor of a tensor, an operation, a graph or a plan.
 using Descriptor = void *;
 
-/// cudnnStatus_t: those of its values that mean something to us. Thousands are kinds of errors.
+/// cudnnStatus_t: only the values that dtc uses. The thousands are kinds of errors.
 enum Status : int {
   Success = 0,
   NotInitialized = 1001,
@@ -52,7 +52,7 @@ enum Reduction : int { ReduceSum = 0, ReduceLargest = 3 };
 /// cudnnBackendHeurMode_t.
 enum HeuristicMode : int { HeuristicFallback = 2, HeuristicA = 3 };
 
-/// cudnnBackendNumericalNote_t: an engine that has it may give other bits each time.
+/// cudnnBackendNumericalNote_t: an engine that has it may give different bits each time.
 enum NumericalNote : int { NotDeterministic = 4, NoteCount = 10 };
 
 /// cudnnBackendDescriptorType_t.
@@ -155,18 +155,18 @@ class Library : NotCopied {
 public:
   static constexpr const char *Name = "libcudnn.so.9";
 
-  /// Throws Error (Runtime) where there is none of that name, or where it is none that we know.
+  /// Throws Error (Runtime) if there is none of that name or its version is not supported.
   explicit Library(const char *name = Name);
 
   DTC_CUDNN_FUNCTIONS(DTC_VENDOR_FUNCTION)
 
-  /// Throws Error (Runtime) with the library's words unless `status` is success. `what`: "cannot describe a tensor".
+  /// Throws Error (Runtime) with the library's message unless `status` is success. `what`: "cannot describe a tensor".
   void check(int status, const char *what) const;
 
   std::string versionText() const;
 
-  /// 10000 * major + 100 * minor + patch. Those before need help with keys that are no multiple of 128, or have
-  /// errors in attention's gradient that NVIDIA lists.
+  /// 10000 * major + 100 * minor + patch. Earlier versions need help with key counts that are not a multiple of 128, or
+  /// have bugs in attention's gradient that NVIDIA lists.
   static constexpr size_t OldestVersion = 91600;
 };
 

@@ -198,7 +198,7 @@ std::vector<Owned> Plan::engineConfigs(const Library &library, const Owned &grap
   return configs;
 }
 
-/// Engines that cannot be asked are none that we want.
+/// Engines that cannot be queried count as not deterministic.
 static bool isDeterministic(const Library &library, const Owned &config) {
   Owned engine(library, EngineDescriptor);
   Descriptor place = engine.get();

@@ -1,8 +1,8 @@
-// Graphs of operations as cuDNN's graph interface has them, and the kernels that it finds for them. What is written
-// here knows nothing of attention (attention.h).
+// Graphs of operations in cuDNN's graph interface, and the kernels that it finds for them. This is independent of
+// attention (attention.h).
 //
-// A tensor of a graph is in memory, at an address that is given with each launch; or a number, likewise; or virtual:
-// made by one operation for others, and nowhere to be found. Sizes and strides are of four dimensions, in elements.
+// A tensor of a graph is in memory, at an address that is passed with each launch; or a number, likewise; or virtual:
+// computed by one operation for others and never stored. Sizes and strides have four dimensions, in elements.
 #pragma once
 
 #include "runtime/kernels/cuda/cudnn.h"
@@ -14,7 +14,7 @@
 
 namespace dtc::cudnn {
 
-/// A descriptor that is destroyed with its owner. All functions throw Error (Runtime) with cuDNN's words.
+/// A descriptor that is destroyed with its owner. All functions throw Error (Runtime) with cuDNN's message.
 class Owned {
 public:
   Owned() = default;
@@ -42,10 +42,10 @@ private:
 
 using Sizes = std::array<int64_t, 4>;
 
-/// The strides of rows that lie side by side.
+/// The strides of a contiguous tensor.
 Sizes denseStrides(const Sizes &sizes);
 
-/// What kernels are to run on: the GPU of a handle, or one that is not here, by its properties.
+/// What kernels will run on: the GPU of a handle, or an absent one, described by its properties.
 struct Target {
   Handle handle = nullptr;
   Descriptor properties = nullptr;
@@ -57,7 +57,7 @@ public:
   static constexpr int64_t Alignment = 16;
 
   struct Tensor {
-    int64_t number = 0; ///< by which an address is given to it
+    int64_t number = 0; ///< identifies it when an address is passed
     Sizes sizes = {};
     Descriptor descriptor = nullptr;
   };
@@ -65,16 +65,16 @@ public:
   explicit OperationGraph(const Library &library) : library(library) {}
 
   Tensor memory(DataType type, const Sizes &sizes, const Sizes &strides);
-  Tensor number(); ///< an f32 of the host
+  Tensor number(); ///< an f32 passed by the host
   Tensor inside(DataType type, const Sizes &sizes, const Sizes &strides);
   Tensor inside(DataType type, const Sizes &sizes) { return inside(type, sizes, denseStrides(sizes)); }
 
-  // Operations compute in f32 unless they say otherwise, and give an f32 inside the graph unless `result` is given.
+  // Operations compute in f32 unless they say otherwise, and give a virtual f32 unless `result` is given.
   Tensor matmul(const Tensor &a, const Tensor &b, std::optional<Tensor> result = {});
   Tensor map(PointwiseMode mode, const Tensor &a, std::optional<Tensor> result = {});
-  /// As large as the first; the second may have dimensions of one element instead.
+  /// The result has the sizes of the first; the second may have dimensions of one element instead.
   Tensor combine(PointwiseMode mode, const Tensor &a, const Tensor &b, std::optional<Tensor> result = {});
-  /// Where `condition` holds `a`, else `b`.
+  /// `a` where `condition` holds, else `b`.
   Tensor select(const Tensor &condition, const Tensor &a, const Tensor &b);
   /// i32: the index of each element along a dimension.
   Tensor index(const Tensor &like, int64_t dimension);
@@ -83,7 +83,7 @@ public:
   /// The same elements of a virtual tensor, or of memory, under other sizes and strides.
   Tensor reshape(const Tensor &a, const Tensor &result);
 
-  /// Nothing may be added afterwards.
+  /// Completes the graph: nothing may be added afterwards.
   const Owned &finish(const Target &target);
 
 private:
@@ -93,17 +93,17 @@ private:
   void add(Owned kind, Owned operation);
 
   const Library &library;
-  std::vector<Owned> parts; ///< in the order in which they are made
+  std::vector<Owned> parts; ///< in the order of creation
   std::vector<Descriptor> operations;
   Owned graph;
   int64_t tensors = 0;
 };
 
-/// The kernels that do a graph's work: the first that cuDNN's heuristics name of those that give equal bits each time
-/// and need no more workspace than there is.
+/// The kernels for a graph: the first that cuDNN's heuristics propose among those that are deterministic and fit into
+/// the workspace.
 class Plan {
 public:
-  /// Throws Error (Runtime) that says why there are none.
+  /// Throws Error (Runtime) saying why there are none.
   Plan(const Library &library, const Target &target, OperationGraph graph, uint64_t mostWorkspaceBytes);
 
   uint64_t workspaceBytes() const { return bytes; }
@@ -112,7 +112,7 @@ public:
     int64_t number;
     void *address;
   };
-  /// Gives them to the handle's stream.
+  /// Enqueues them on the handle's stream.
   void launch(Handle handle, std::span<const Argument> arguments, void *workspace) const;
 
 private:
@@ -124,7 +124,7 @@ private:
   OperationGraph graph;
   Owned plan;
   uint64_t bytes = 0;
-  std::string refusals; ///< why engines before were not taken
+  std::string refusals; ///< why earlier engines were rejected
 };
 
 } // namespace dtc::cudnn

@@ -57,7 +57,7 @@ public:
 private:
   ProductChoices choices;
   LibraryFunction products;             ///< loaded with the first kernel that needs it
-  std::unique_ptr<Attention> attention; ///< null: all of it is the program's code's
+  std::unique_ptr<Attention> attention; ///< null: the program's own code does it all
   std::vector<std::string> notes;
 };
 

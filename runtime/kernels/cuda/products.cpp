@@ -1,5 +1,5 @@
-// Matrices are row-major here and column-major there: C = A B of ours is C^T = B^T A^T of theirs, on the same memory,
-// so that their first operand is our B, and the leading dimensions stay what they are.
+// dtc's matrices are row-major, cuBLASLt's column-major: our C = A B is their C^T = B^T A^T on the same memory. So
+// their first operand is our B, and the leading dimensions are the same.
 #include "runtime/kernels/cuda/products.h"
 #include "runtime/device/cuda/stopwatch.h"
 #include "runtime/kernels/cuda/choices.h"
@@ -61,9 +61,10 @@ struct Shape : GemmScalars {
   }
 };
 
-/// What a launch works on; null: there is none.
+/// The operands of a launch; null: not present.
 struct Operands {
-  void *a, *b, *before, *result, *bias = nullptr, *aux = nullptr; ///< `before`: what is added to, if anything is
+  void *a, *b, *before, *result, *bias = nullptr, *aux = nullptr; ///< `before`: what the product is added to, if
+                                                                  ///< anything
 
   Operands(const Shape &shape, std::span<void *const> buffers) : a(buffers[0]), b(buffers[1]) {
     const abi::EpilogueForm *form = shape.epilogue;
@@ -89,7 +90,7 @@ cublaslt::Epilogue epilogueOf(const Shape &shape) {
     return EpilogueGeluAuxBias;
   case abi::Epilogue::GeluGradient:
     return EpilogueGeluGradient;
-  case abi::Epilogue::Accumulate: // by C
+  case abi::Epilogue::Accumulate: // C as the addend
     break;
   }
   return EpilogueNone;
@@ -97,14 +98,14 @@ cublaslt::Epilogue epilogueOf(const Shape &shape) {
 
 DataType dataTypeOf(int64_t element) { return element == dtc_bf16 ? R16BF : element == dtc_f16 ? R16F : R32F; }
 
-/// The power of two, up to what is of use, of which an address is a multiple.
+/// The alignment of an address, as a power of two up to a useful limit.
 uint32_t alignmentOf(const void *address) {
   constexpr uintptr_t Most = 256;
   auto bits = reinterpret_cast<uintptr_t>(address) | Most;
   return uint32_t(bits & (~bits + 1));
 }
 
-/// A descriptor that is made and destroyed by functions of the library.
+/// A descriptor that library functions create and destroy.
 template <typename State> class Owned {
 public:
   using Destroy = int(State *);
@@ -133,7 +134,7 @@ Owned<LayoutState> makeLayout(const Library &library, int64_t element, int64_t r
   return layout;
 }
 
-/// How launches of one shape are carried out.
+/// How launches of one shape run.
 struct Plan {
   Owned<OperationState> operation;
   Owned<LayoutState> first, second, result; ///< our B, A and C
@@ -170,11 +171,11 @@ private:
   const bool isTf32;
   Library library;
   std::optional<ChoiceFile> tuned;
-  std::string keyPrefix; ///< of its keys
+  std::string keyPrefix; ///< the prefix of its keys
   std::map<Key, Plan> plans;
 };
 
-/// Where the epilogue's buffers lie, which is part of the operation's description.
+/// Sets the addresses of the epilogue's buffers, which are part of the operation's description.
 void Products::setPlaces(const Plan &plan, const Operands &operands) const {
   if (plan.isPlain)
     return;
@@ -221,7 +222,7 @@ std::vector<Heuristic> Products::findAlgorithms(const Plan &plan, const Shape &s
                   "cannot ask for an algorithm");
   };
   set(PreferenceWorkspaceBytes, workspaceBytes);
-  set(PreferenceReductions, uint32_t(ReductionInF32)); // besides none
+  set(PreferenceReductions, uint32_t(ReductionInF32)); // in addition to none
   set(PreferenceAlignmentA, alignmentOf(operands.b));
   set(PreferenceAlignmentB, alignmentOf(operands.a));
   set(PreferenceAlignmentC, alignmentOf(operands.before));
@@ -240,10 +241,10 @@ std::vector<Heuristic> Products::findAlgorithms(const Plan &plan, const Shape &s
   return found;
 }
 
-/// What is overwritten meanwhile, to be put back.
+/// A copy of memory that is overwritten temporarily, to be restored.
 class Backup {
 public:
-  /// Not there where there is no memory for it.
+  /// Has no copy if there is no memory for it.
   Backup(const LibraryContext &context, const void *place, uint64_t bytes)
       : context(context), place(reinterpret_cast<uintptr_t>(place)), bytes(bytes) {
     if (context.driver->memAlloc(&memory, bytes) == Success)
@@ -254,7 +255,7 @@ public:
   ~Backup() {
     if (!memory)
       return;
-    context.driver->streamSynchronize(context.stream); // which reads it yet
+    context.driver->streamSynchronize(context.stream); // which may still be reading it
     context.driver->memFree(memory);
   }
   Backup(const Backup &) = delete;
@@ -274,8 +275,8 @@ private:
   uint64_t bytes;
 };
 
-/// The heuristic's first. Where cuBLASLt has no algorithm for a product with its epilogue it has one for the product
-/// alone, and the program a kernel for the rest.
+/// The heuristic's first choice. If cuBLASLt has no algorithm for a product with its epilogue, it has one for the
+/// product alone, and the program has a kernel for the rest.
 ProductChoice Products::chooseByHeuristic(LibraryContext &context, const Shape &shape, const Operands &operands) const {
   auto first = [&](bool isPlain) {
     Plan plan = describe(shape, operands, isPlain);
@@ -290,8 +291,8 @@ ProductChoice Products::chooseByHeuristic(LibraryContext &context, const Shape &
   return first(/*isPlain=*/true);
 }
 
-/// The fastest of the heuristic's first few, with the epilogue and without, on the operands themselves: the result is
-/// written once more in the end.
+/// The fastest of the heuristic's first few, with and without the epilogue, timed on the operands themselves: the
+/// result is written again at the end.
 ProductChoice Products::chooseByTime(LibraryContext &context, const Shape &shape, const Operands &operands) const {
   constexpr int Candidates = 8;
   Stopwatch stopwatch(*context.driver, context.stream);
@@ -314,8 +315,8 @@ ProductChoice Products::chooseByTime(LibraryContext &context, const Shape &shape
   return fastest;
 }
 
-/// A choice by time is the file's. Nothing can be timed while a graph is captured, which a list is only after it has
-/// run once, nor where an accumulator would be added to and there is no memory to keep it.
+/// Choices by timing come from the file. Nothing can be timed while a graph is captured (a list is captured only after
+/// it has run once), nor if an accumulator would be modified and there is no memory to save it.
 Plan Products::makePlan(LibraryContext &context, const Shape &shape, const Operands &operands, const Key &key) {
   std::string name = fmt::format("{} {}", keyPrefix, fmt::join(key, " "));
   std::optional<ProductChoice> choice = tuned ? tuned->find(name) : std::nullopt;
@@ -335,7 +336,7 @@ Plan Products::makePlan(LibraryContext &context, const Shape &shape, const Opera
   return plan;
 }
 
-/// The product, and its epilogue where that is a kernel of its own.
+/// The product, and its epilogue if that is a separate kernel.
 int Products::multiply(const LibraryContext &context, const Plan &plan, const Shape &shape, const Operands &operands,
                        const Algorithm &algorithm) const {
   float one = 1, before = shape.accumulates() ? 1 : 0;
