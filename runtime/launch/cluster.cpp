@@ -19,16 +19,16 @@ namespace dtc {
 using namespace std::chrono_literals;
 using job::Clock;
 
-/// Starts in a row that may end without a newer checkpoint.
+/// How many consecutive starts may end without a newer checkpoint.
 static constexpr int FruitlessStarts = 2;
-/// For the other nodes' ranks to end after those of the first have.
+/// How long the other nodes' ranks may take to end after the first node's.
 static constexpr auto NodeGrace = 5s;
 
 //===----------------------------------------------------------------------===//
-// Again and again
+// Restarts
 //===----------------------------------------------------------------------===//
 
-/// Runs `start` until it ends well, or with what another start would not mend, or too often.
+/// Runs `start` until it succeeds, fails in a way that a restart would not fix, or has run too often.
 template <typename Start> static int restart(int most, Start start) {
   uint64_t checkpoint = 0;
   int fruitless = 0;
@@ -70,7 +70,7 @@ static void requireRanks(const std::vector<int> &ranks, int world) {
                                                 world, sum, fmt::join(ranks, " + ")));
 }
 
-/// How the ranks of other nodes have ended. Those that do not end are left to their launchers, which kill them.
+/// How the other nodes' ranks ended. Ranks that do not end are left to their launchers, which kill them.
 static std::vector<job::NodeResult> awaitNodes(const job::Nodes &nodes, uint32_t generation,
                                                std::chrono::milliseconds grace) {
   for (auto deadline = Clock::now() + grace + NodeGrace; Clock::now() < deadline; std::this_thread::sleep_for(5ms))
@@ -79,7 +79,7 @@ static std::vector<job::NodeResult> awaitNodes(const job::Nodes &nodes, uint32_t
   return {{static_cast<int>(ExitCode::PeerLost), "some nodes do not say how their ranks ended"}};
 }
 
-/// What all nodes' results amount to.
+/// Combines all nodes' results.
 static SupervisorResult combine(SupervisorResult result, const std::vector<job::NodeResult> &others,
                                 const std::optional<FailureNotice> &first) {
   auto isConsequence = [](int code) { return code == 0 || code == static_cast<int>(ExitCode::PeerLost); };
@@ -135,7 +135,7 @@ void FirstNode::awaitOthers() {
                options.world);
 }
 
-/// A launcher that was lost is started again, here or by whoever started it, or comes again by itself.
+/// A lost launcher is restarted, here or by whatever started it, or reconnects by itself.
 void FirstNode::awaitOthersAgain(uint32_t generation) {
   nodes.dropSilent(generation - 1);
   bool isSaid = false;

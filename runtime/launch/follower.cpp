@@ -31,17 +31,17 @@ private:
 
   const ClusterOptions &options;
   job::NodeLink link;
-  std::optional<Order> next;          // what is to be done when no ranks run
-  std::optional<uint32_t> generation; // of the ranks that run or ran last
-  int stop = 0;                       // the signal that they are to get
-  bool isStopping = false;            // they have got it
-  bool isAbandoned = false;           // they are ended because node 0 cannot be reached
-  bool hasFailed = false;             // a rank of the job, anywhere
-  bool wasStopped = false;            // by a signal that came here
+  std::optional<Order> next;          // the order to obey when no ranks run
+  std::optional<uint32_t> generation; // of the ranks that are running or ran last
+  int stop = 0;                       // the signal to send to the ranks
+  bool isStopping = false;            // the signal was sent
+  bool isAbandoned = false;           // ranks are being ended because node 0 cannot be reached
+  bool hasFailed = false;             // a rank of the job has failed, on any host
+  bool wasStopped = false;            // by a signal to this process
 };
 } // namespace
 
-/// What the first launcher has said is said again after a connection was made again: each thing is done once.
+/// The first launcher repeats its orders after a reconnection; each is obeyed only once.
 void Follower::obey(const Order &order) {
   if (order.kind() == Order::STOP)
     stop = order.signal();
@@ -61,7 +61,7 @@ void Follower::listen(std::chrono::milliseconds most) {
   }
 }
 
-/// While ranks run: what is to become of them. A signal is given to them once.
+/// Called while ranks run: the signal to send them, which is returned only once.
 int Follower::awaitSignal() {
   listen(0ms);
   if (!isAbandoned && link.lostFor() > job::RejoinTime) {

@@ -1,15 +1,14 @@
-// The launcher of any but the first host of a job, which does what the first one says.
+// The launcher on every host of a job except the first. It obeys the first one.
 #pragma once
 
 #include "runtime/launch/cluster.h"
 
 namespace dtc {
 
-/// Runs this host's ranks as often as the first launcher (node 0) says so. Returns the exit code that it says at the
-/// end.
-/// A connection that breaks is made again: within job::RejoinTime the ranks go on, later they are ended, and where the
-/// first launcher has not been reached after patience.start it counts as gone.
-/// Throws Error (PeerLost) when it is, and Error (BadInput) when the job does not take this node.
+/// Runs this host's ranks as often as the first launcher (node 0) orders. Returns the exit code that node 0 sends at
+/// the end. It reconnects a broken connection. Within job::RejoinTime the ranks keep running; after that they are
+/// ended. If the first launcher cannot be reached within patience.start, it counts as gone. Throws Error (PeerLost)
+/// when it is gone, and Error (BadInput) when the job rejects this node.
 int followFirstNode(const ClusterOptions &options);
 
 } // namespace dtc

@@ -21,8 +21,8 @@ struct Launcher {
   const char *world;
   const char *localRank;
   const char *localWorld; ///< ranks on this host
-  const char *job;        ///< tells jobs on one host apart
-  const char *step;       ///< tells apart what one job runs
+  const char *job;        ///< distinguishes jobs on one host
+  const char *step;       ///< distinguishes the steps of one job
 };
 
 constexpr Launcher Launchers[] = {
@@ -48,7 +48,7 @@ int number(const Environment &environment, const char *name, int otherwise) {
   return text ? number(name, *text) : otherwise;
 }
 
-/// Slurm tells the tasks of all nodes: "4", or for several "4(x2),3".
+/// Slurm lists the tasks of all nodes: "4", or for several "4(x2),3".
 int tasksOnNode(const char *name, const std::string &text, int node) {
   for (size_t at = 0; at < text.size();) {
     size_t end = std::min(text.find(',', at), text.size());
@@ -102,14 +102,14 @@ std::string serverOf(const Environment &environment, const Launcher &launcher) {
                           launcher.name, DefaultPort));
 }
 
-/// `dtc run` says where; otherwise a name made of what the launcher gives all ranks of the job alike.
+/// From `dtc run`; otherwise a name made from values that the launcher gives equally to all ranks of the job.
 std::string meetingPlace(const Environment &environment, const Launcher &launcher) {
   if (!launcher.job) {
     std::optional<std::string> path = environment("DTC_RENDEZVOUS");
     if (!path)
       throw Error(ExitCode::BadInput,
                   "the environment variable DTC_RENDEZVOUS is missing; start the ranks by 'dtc run'");
-    // A name would be one that we may remove when it looks abandoned.
+    // A named file might be removed when it looks abandoned.
     if (!path->starts_with("/proc/"))
       throw Error(ExitCode::BadInput, fmt::format("the environment variable DTC_RENDEZVOUS is '{}', which 'dtc run' "
                                                   "does not set; start the ranks by 'dtc run'",
@@ -122,10 +122,10 @@ std::string meetingPlace(const Environment &environment, const Launcher &launche
   for (char &c : name)
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-')
       c = '_';
-  return fmt::format("{}/{}", JobFile::directoryIn("/dev/shm"), name); // which is this user's alone
+  return fmt::format("{}/{}", JobFile::directoryIn("/dev/shm"), name); // private to this user
 }
 
-/// Which of a launcher's hosts this is, and what it has of the ranks.
+/// Which of a launcher's hosts this is, and which ranks it has.
 void locate(RankIdentity &identity, const Environment &environment, const Launcher &launcher) {
   identity.localRank = number(environment, launcher.localRank, identity.rank);
   std::string local = environment(launcher.localWorld).value_or(std::to_string(identity.world));

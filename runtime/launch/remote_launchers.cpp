@@ -20,7 +20,7 @@ namespace dtc {
 using namespace std::chrono_literals;
 using job::Clock;
 
-/// Between two starts on one host, where the remote shell ends at once.
+/// The pause between two starts on one host, if the remote shell ends at once.
 static constexpr auto Pause = 2s;
 
 RemoteLaunchers::RemoteLaunchers(const ClusterOptions &options) : options(options), children(options.hosts.size()) {
@@ -49,7 +49,7 @@ void RemoteLaunchers::reap(Child &child) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent)
     _exit(1);
-  setpgid(0, 0); // a Ctrl-C reaches it through us
+  setpgid(0, 0); // this process forwards Ctrl-C to it
   dup2(input, STDIN_FILENO);
   std::vector<char *> arguments;
   for (const std::string &word : shell)
@@ -69,7 +69,7 @@ static void writeLine(int file, const std::string &line) {
   std::signal(SIGPIPE, before);
 }
 
-/// The token goes through the child's input: a command line can be read by everybody.
+/// The token goes through the child's input: everybody can read a command line.
 void RemoteLaunchers::start(int node) {
   const RemoteHost &host = options.hosts[node - 1];
   int ends[2];
@@ -107,7 +107,7 @@ void RemoteLaunchers::requireRunning(const std::vector<int> &absent) {
   }
 }
 
-/// A shell that still runs may lead nowhere: where its launcher could come again by itself, it has done so by then.
+/// A shell that is still running may be cut off: a launcher that can reconnect has done so by then.
 void RemoteLaunchers::startAgain(const std::vector<int> &absent) {
   for (size_t i = 0; i < children.size(); ++i) {
     Child &child = children[i];

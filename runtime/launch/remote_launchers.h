@@ -1,4 +1,4 @@
-// The launchers that the first one starts on other hosts by a remote shell, and starts again when they are lost.
+// Launchers that the first one starts on other hosts through a remote shell, and restarts when they are lost.
 #pragma once
 
 #include "runtime/launch/cluster.h"
@@ -10,26 +10,26 @@
 
 namespace dtc {
 
-/// Children, each a remote shell. They end with us, and with their launchers' connections.
+/// Child processes, each a remote shell. They end with this process, and with their launchers' connections.
 class RemoteLaunchers : NotCopied {
 public:
   /// Starts one for each of options.hosts, the nodes 1, 2, ...
   explicit RemoteLaunchers(const ClusterOptions &options);
-  /// Their launchers have been told to end.
+  /// Called after their launchers have been told to end.
   ~RemoteLaunchers();
 
-  /// Throws Error naming a host of these nodes whose remote shell has ended already: BadInput where it ended with that
+  /// Throws Error naming a host of these nodes whose remote shell has ended already: BadInput if it ended with that
   /// code, else Runtime.
   void requireRunning(const std::vector<int> &absent);
-  /// Starts those of these nodes again whose remote shell has ended, and those which have been absent for long.
+  /// Restarts those of these nodes whose remote shell has ended or that have been absent for a long time.
   void startAgain(const std::vector<int> &absent);
 
 private:
   struct Child {
-    pid_t process = 0; ///< 0: it has ended, with this status
+    pid_t process = 0; ///< 0: it has ended, with `status`
     int status = 0;
     job::Clock::time_point begun;
-    std::optional<job::Clock::time_point> missed; ///< since when its node has not been there
+    std::optional<job::Clock::time_point> missed; ///< since when its node has been missing
   };
 
   void start(int node);

@@ -43,8 +43,8 @@ struct Failure {
   }
 };
 
-/// The signals we wait for, blocked for the life of this object: they arrive in next() alone. Those that were ignored
-/// stay so. SIGPIPE is ignored: what we say may have no reader.
+/// The signals to wait for, blocked while this object lives: they arrive only in next(). Ignored signals stay ignored.
+/// SIGPIPE is ignored, because nobody may read our output.
 class BlockedSignals {
 public:
   BlockedSignals() {
@@ -67,7 +67,7 @@ public:
     sigprocmask(SIG_SETMASK, &before, nullptr);
   }
 
-  /// The next signal, or none within the time.
+  /// The next signal, or nullopt if none comes within the time.
   std::optional<int> next(std::chrono::milliseconds time) const {
     timespec wait{time.count() / 1000, time.count() % 1000 * 1000000};
     int signal = sigtimedwait(&set, nullptr, &wait);
@@ -79,7 +79,7 @@ private:
   void (*pipeBefore)(int);
 };
 
-/// The job's numbers of the ranks that are started here.
+/// The numbers in the job of the ranks started here.
 std::vector<int> namesOf(const SupervisorOptions &options) {
   std::vector<int> names(options.ranks);
   std::iota(names.begin(), names.end(), options.part.firstRank);
@@ -160,20 +160,20 @@ void Supervisor::setVariables(int rank) const {
     set("DTC_SERVER", options.part.server);
 }
 
-/// What a rank prints goes into a file of its own; what it printed at an earlier start stays there.
+/// Redirects a rank's output to its own file, and keeps the output of earlier starts there.
 void Supervisor::redirect(int rank) const {
   std::string path = fmt::format("{}/rank-{:05}.log", options.logFolder, control.nameOf(rank));
   int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (file < 0)
-    return; // it prints where we do
+    return; // it prints to our output
   dup2(file, STDOUT_FILENO);
   dup2(file, STDERR_FILENO);
 }
 
-/// Starts all, and only then waits for each to become the program or to say why it cannot: every wait takes as long as
-/// a core takes to come by.
+/// Starts all ranks, and only then waits for each to become the program or to report why it cannot: each wait takes as
+/// long as it takes to get a core.
 void Supervisor::start() {
-  int ends[2]; // closes by itself where a child becomes the program
+  int ends[2]; // closes automatically when a child becomes the program
   if (pipe2(ends, O_CLOEXEC) != 0)
     throw Error(fmt::format("cannot start ranks: {}{}", std::strerror(errno), limitRemedy(errno)));
   Descriptor reading(ends[0]);
@@ -216,8 +216,8 @@ void Supervisor::stop(int signal) {
   forward(signal);
 }
 
-/// Peers must not wait for a rank that ended before it met them, nor look for it. A rank that was stopped, or that
-/// leaves the words to another, is no failure.
+/// Peers must not wait for a rank that ended before it joined them. A rank that was stopped, or that leaves the message
+/// to another rank, does not count as a failure.
 void Supervisor::record(int rank, int status) {
   Failure failure{control.nameOf(rank), status};
   bool neverCame = status == 0 && !control.hasJoined(rank);
@@ -244,7 +244,7 @@ void Supervisor::reap() {
 }
 
 void Supervisor::killIfLate() {
-  // After a signal the ranks write a checkpoint, however the first of them ended.
+  // After a signal the ranks write a checkpoint, even if one of them has already failed.
   const std::optional<Clock::time_point> &due = stopDeadline ? stopDeadline : deadline;
   if (!due || Clock::now() < *due || !killed.empty())
     return;
@@ -275,10 +275,11 @@ const Failure *Supervisor::firstFailure() const {
   return failures.data();
 }
 
-/// What to say of the failure that the others follow from.
+/// The message about the failure that the others follow from.
 std::string Supervisor::wordsOn(const Failure &first) const {
   std::optional<FailureNotice> notice = control.failure();
-  if (notice && notice->rank != first.rank) // one that ended well, too early for its peers, or one of another host
+  if (notice && notice->rank != first.rank) // one that ended normally but too early for its peers, or one on another
+                                            // host
     return fmt::format("{} failed first: {}", notice->rank < 0 ? "the launcher" : fmt::format("rank {}", notice->rank),
                        notice->reason);
   if (first.bySignal())
@@ -305,7 +306,7 @@ SupervisorResult Supervisor::verdict() const {
     result.words = wordsOn(first);
     bool isBroken =
         std::ranges::any_of(failures, [](const Failure &each) { return each.bySignal() || each.isConsequence(); });
-    if (options.describe && isBroken) // not where all found the same mistake
+    if (options.describe && isBroken) // not if all found the same error
       result.record = writeFlightRecord(control, options.describe, nodeName());
     result.isLoss = !forwarded && isMendedByRestart(static_cast<ExitCode>(result.exitCode));
   }
@@ -323,7 +324,7 @@ SupervisorResult Supervisor::run() {
     throw;
   }
   while (anyLeft()) {
-    // The time-out is for the deadline, and for other launchers.
+    // The time-out serves the deadline and other launchers.
     std::optional<int> signal = signals.next(std::chrono::milliseconds(200));
     if (signal && *signal != SIGCHLD)
       stop(*signal);

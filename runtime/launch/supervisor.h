@@ -1,4 +1,4 @@
-// Starts the ranks of a job on this machine and looks after them: what `dtc run` does.
+// Starts and supervises the ranks of a job on this machine, for `dtc run`.
 #pragma once
 
 #include "runtime/liveness/heart.h"
@@ -11,7 +11,7 @@
 
 namespace dtc {
 
-/// What this host has of a job on several hosts.
+/// This host's part of a job on several hosts.
 struct JobPart {
   int firstRank = 0;  ///< the job's number of this host's first rank
   int world = 0;      ///< ranks of the job
@@ -28,38 +28,37 @@ struct SupervisorOptions {
   std::chrono::milliseconds stopGrace{120000};
   JobPart part{};
   uint32_t generation = 0;  ///< how often the job was started before
-  DescribePlace describe{}; ///< for the flight record; none: none is written
-  std::string logFolder{};  ///< for a file of what each rank but the first prints; empty: it prints where we do
-  /// Asked several times a second: a signal for the ranks, from another launcher; 0: none.
+  DescribePlace describe{}; ///< for the flight record; empty: none is written
+  std::string logFolder{};  ///< for a file with the output of each rank but the first; empty: they print to our output
+  /// Called several times a second: a signal for the ranks, from another launcher; 0: none.
   std::function<int()> awaitedSignal = [] { return 0; };
-  /// Asked as often: whether a rank of the job has failed, anywhere. Those that do not end by themselves are killed.
+  /// Called as often: whether a rank of the job has failed on any host. Those that do not end by themselves are killed.
   std::function<bool()> hasFailed = [] { return false; };
   std::function<void(int signal)> onSignal = [](int) {};
-  /// Told at once of the first rank here that fails by itself.
+  /// Called at once for the first rank here that fails by itself.
   std::function<void(const FailureNotice &)> onFailure = [](const FailureNotice &) {};
 };
 
 /// How ranks ended.
 struct SupervisorResult {
   int exitCode = 0;
-  std::string words;       ///< for people; empty where there is nothing to say
-  bool isLoss = false;     ///< a rank was lost, rather than that it found a mistake or was asked to stop
+  std::string words;       ///< for people; may be empty
+  bool isLoss = false;     ///< a rank was lost; false if it found an error or was asked to stop
   std::string record;      ///< path of the flight record; empty: none was written
-  uint64_t checkpoint = 0; ///< steps done at the last one that was written
+  uint64_t checkpoint = 0; ///< steps done at the last checkpoint written
 };
 
 /// Runs `ranks` processes of the command and waits for all. Each finds its place in DTC_RANK, DTC_WORLD,
-/// DTC_LOCAL_RANK, DTC_LOCAL_WORLD, DTC_RENDEZVOUS, DTC_GENERATION, and of several hosts DTC_SERVER. They are in
-/// process groups of their own, so that a Ctrl-C reaches them once, through us: SIGINT, SIGTERM and SIGHUP are
-/// forwarded, but not one that was ignored when we were started (nohup). They end when we do.
+/// DTC_LOCAL_RANK, DTC_LOCAL_WORLD, DTC_RENDEZVOUS, DTC_GENERATION, and of several hosts DTC_SERVER. Each is in its own
+/// process group, so that Ctrl-C reaches it once, through this process: SIGINT, SIGTERM and SIGHUP are forwarded,
+/// unless they were ignored at the start (nohup). The ranks end when this process does.
 ///
-/// When a rank fails, its peers are told at once, whether or not they have met. Says on stderr which was the first and
-/// why, gives the others `grace` to end by themselves and kills what is left. The first is the one that the ranks'
-/// control block names: whoever failed wrote there, in order of time. Ranks that end with PeerLost, and those that gave
-/// up without words because another one has them, are consequences: they are named only when there is no other.
-/// The exit code: 0, the first failure's own, 128 + n when ranks had to be killed after the forwarded signal n,
-/// or PeerLost (4) when the first was ended by a signal that we did not forward. Throws Error (BadInput) when the
-/// command cannot be started.
+/// When a rank fails, its peers are told at once, whether or not they have joined. Reports the first failure and its
+/// reason on stderr, gives the others `grace` to end by themselves and kills the rest. The first failure is the one
+/// recorded in the ranks' control block. Ranks that end with PeerLost, or without a message because another rank has
+/// it, are consequences: they are named only if there is no other failure. The exit code: 0, the first failure's own,
+/// 128 + n when ranks had to be killed after the forwarded signal n, or PeerLost (4) when the first was ended by a
+/// signal that was not forwarded. Throws Error (BadInput) when the command cannot be started.
 SupervisorResult superviseRanks(const SupervisorOptions &options);
 
 } // namespace dtc
