@@ -12,16 +12,16 @@ namespace dtc {
 
 using Clock = std::chrono::steady_clock;
 
-/// How long a rank keeps its core for itself while it waits, and how long it waits awake before it sleeps.
+/// How long a waiting rank spins, and how long it stays awake before it sleeps.
 static constexpr auto SpinTime = std::chrono::microseconds(5), AwakeTime = std::chrono::microseconds(50);
-/// How long a rank sleeps before it does what others may be waiting for.
+/// How long a rank sleeps before it does work that others may be waiting for.
 static constexpr auto NapTime = std::chrono::milliseconds(1);
 
 Arrivals::Arrivals(const ControlMemory &memory, int self)
     : memory(memory), ownRank(self), crowded(unsigned(memory.ranks()) > std::thread::hardware_concurrency()),
       expected(size_t(ControlMemory::Lanes) * memory.ranks()) {}
 
-/// Whether a counter has come to `target`; counters wrap around.
+/// Whether a counter has reached `target`; counters wrap around.
 static bool reached(const std::atomic<uint32_t> &counter, uint32_t target) {
   return static_cast<int32_t>(counter.load(std::memory_order_seq_cst) - target) >= 0;
 }
@@ -38,9 +38,9 @@ void Arrivals::await(uint32_t lane, int peer, const Waiting &waiting) {
   const std::atomic<uint32_t> &word = memory.counter(lane, ownRank, peer);
   if (reached(word, target))
     return;
-  // Where ranks share cores, the awaited one may need ours: give it away instead of spinning. Both are cheaper than
-  // sleeping and being woken (4 ranks on 2 cores: a small all-reduce takes half the time). Other work may crowd the
-  // cores as well, so nobody spins for long.
+  // If ranks share cores, the awaited one may need ours: yield it instead of spinning. Both are cheaper than sleeping
+  // and being woken (4 ranks on 2 cores: a small all-reduce takes half the time). Other work may compete for the cores,
+  // too, so no rank spins for long.
   auto begin = Clock::now();
   auto spinEnd = crowded ? begin : begin + SpinTime;
   for (auto now = begin; now < begin + AwakeTime; now = Clock::now()) {
@@ -85,7 +85,7 @@ void Arrivals::failIfGone(uint32_t lane, int peer, uint32_t target, const Presen
   bool left = !presence.isPresent(peer);
   if (!left && presence.isAlive(peer))
     return;
-  // It may have raised its counter just before it went.
+  // It may have raised its counter just before it left.
   if (!reached(memory.counter(lane, ownRank, peer), target))
     FailureRecord(memory).record(presence.nameOf(peer), left ? "it ended while its peers went on" : "its process died");
 }

@@ -1,15 +1,14 @@
 // How ranks wait for each other.
 //
-// Ranks synchronise in pairs. Rank a holds one counter for each rank b that b raises ("b has come this far with a"); to
-// synchronise, the members of a group raise their counter at every other member and wait until every other member
+// Ranks synchronise in pairs. Rank a has one counter for each rank b, which b raises ("how often b has arrived at a").
+// To synchronise, the members of a group raise their counter at every other member and wait until every other member
 // has raised theirs. That needs no state per group, no read-modify-write of a shared word and no election; and since
-// any two ranks meet in the same order, a counter is enough to tell one meeting from the next. All of that is there
-// once for each lane.
+// any two ranks meet in the same order, a counter is enough to tell one meeting from the next. Each lane has its own
+// set of counters.
 //
-// A waiting rank spins for a few microseconds, gives its core away for some more, then sleeps on its own doorbell,
-// which a raising rank rings only when told that its owner sleeps for this very rank: flag (write counter, then read
-// `sleeping`) against (write `sleeping`, then read counter), both sequentially consistent, so that one of the two sees
-// the other.
+// A waiting rank spins for a few microseconds, yields its core for some more, then sleeps on its own doorbell. A
+// raising rank rings it only if its owner is sleeping for exactly this rank: flag (write counter, then read `sleeping`)
+// against (write `sleeping`, then read counter), both sequentially consistent, so that one of the two sees the other.
 #pragma once
 
 #include "runtime/liveness/control_memory.h"
@@ -21,13 +20,13 @@
 
 namespace dtc {
 
-/// As one rank sees them. One thread at a time waits on a lane.
+/// One rank's view. One thread at a time waits on a lane.
 class Arrivals {
 public:
-  /// What a rank consults while it waits.
+  /// What a rank checks while it waits.
   struct Waiting {
     const Presence &presence; ///< whether the awaited peer is still there
-    /// As ControlBlock::beforeSleep.
+    /// Like ControlBlock::beforeSleep.
     const std::function<void(bool hasSlept)> &beforeSleep;
   };
 
@@ -46,7 +45,7 @@ private:
   ControlMemory memory;
   int ownRank;
   bool crowded;                   // more ranks than cores
-  std::vector<uint32_t> expected; // per lane and peer: how often it has been awaited
+  std::vector<uint32_t> expected; // per lane and peer: how often this rank has waited for it
 };
 
 } // namespace dtc

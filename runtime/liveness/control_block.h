@@ -1,5 +1,5 @@
-// Where the ranks of one host meet: who is there, who waits for whom, who failed. Each rank has an object of its own,
-// a view of memory that all of them share. Its parts:
+// Shared state of the ranks of one host: which have joined, which wait for which, which failed. Each rank has its own
+// object, a view of memory that all of them share. Its parts:
 //
 //   control_memory.h   the layout of that memory
 //   presence.h         which ranks have joined, left, given up or died
@@ -34,15 +34,15 @@ public:
   /// Bytes of zeroed memory that `ranks` ranks need.
   static uint64_t bytesFor(int ranks) { return ControlMemory::bytesFor(ranks); }
 
-  /// `alive(r)`: whether the owner of rank r, which has joined, still runs. `names`: what the ranks are called in a job
-  /// of several hosts; none where they are the whole job.
+  /// `alive(r)`: whether the owner of rank r, which has joined, is still running. `names`: the ranks' numbers in a job
+  /// of several hosts; empty if they are the whole job.
   ControlBlock(void *memory, int ranks, int self, std::function<bool(int)> alive, std::vector<int> names = {});
 
   int ranks() const { return memory.ranks(); }
   int self() const { return ownRank; }
-  /// The job's number of a rank, which is what failures and messages speak of.
+  /// A rank's number in the job, which failures and messages use.
   int nameOf(int rank) const { return presence.nameOf(rank); }
-  /// Whether the job has other hosts too.
+  /// Whether the job has other hosts, too.
   bool isPartOfJob() const { return presence.isPartOfJob(); }
 
   void join(const ArenaNotice &notice) { presence.join(notice); }
@@ -50,7 +50,7 @@ public:
   void awaitAll(std::chrono::milliseconds timeout) { presence.awaitAll(timeout); }
   const ArenaNotice &arenaOf(int rank) const { return memory.state(rank).arena; }
   void leave() noexcept { presence.leave(); }
-  /// Gives up because of something that another rank reports: whoever looks for the cause looks elsewhere.
+  /// Gives up because of a failure that another rank reports. This rank is then not treated as the cause.
   void resign() noexcept { presence.resign(); }
   bool hasResigned(int rank) const { return presence.hasResigned(rank); }
   bool hasJoined(int rank) const { return presence.hasJoined(rank); }
@@ -65,23 +65,23 @@ public:
     arrive(lane, members);
     awaitOthers(lane, members);
   }
-  /// Its two halves: tells the members that this rank is there, and waits until all of them are.
+  /// The two halves of synchronize(): announces this rank's arrival to the members, and waits until all have arrived.
   void arrive(uint32_t lane, const std::vector<int> &members);
   void awaitOthers(uint32_t lane, const std::vector<int> &members);
   /// Whether awaitOthers would return at once.
   bool othersHaveArrived(uint32_t lane, const std::vector<int> &members) const;
 
-  /// Called by each thread that is about to sleep for its peers, and once more when it has slept for a while: they may
-  /// be waiting for something that this rank has yet to do.
+  /// Called by each thread that is about to sleep while waiting for peers, and again when it has slept for a while: the
+  /// peers may be waiting for something that this rank has yet to do.
   std::function<void(bool hasSlept)> beforeSleep = [](bool) {};
 
-  /// Records that the job's rank `name` failed, unless a failure is recorded already, and wakes everybody.
+  /// Records that the job's rank `name` failed, unless a failure is already recorded, and wakes all ranks.
   void fail(int name, std::string_view reason) noexcept { failures.record(name, reason); }
-  /// The failure that was recorded, if one was.
+  /// The recorded failure, if any.
   std::optional<FailureNotice> failure() const { return failures.read(); }
   /// Throws PeerLostError when a failure is recorded.
   void throwIfFailed() const { failures.throwIfFailed(); }
-  /// Records ranks whose process has died, and throws as throwIfFailed. Does not wait; from any thread.
+  /// Records ranks whose process has died, and throws like throwIfFailed. Does not wait; may be called from any thread.
   void checkPeers() { presence.checkPeers(); }
 
 private:

@@ -5,8 +5,8 @@
 //   LaneState   one for each lane and rank: which peer it sleeps for, what it brings to a collective
 //   counters    one for each lane and pair of ranks: how far one has come with the other (arrivals.h)
 //
-// There is a lane for every channel of collectives, on which threads of their own may meet at the same time, and one
-// for the ranks' hosts.
+// There is a lane for every channel of collectives, so that the channels' threads can synchronize at the same time, and
+// one for the ranks' host threads.
 #pragma once
 
 #include "runtime/abi/commands.h"
@@ -21,16 +21,16 @@ namespace dtc {
 
 /// What a rank tells the others about its arena when it joins.
 struct ArenaNotice {
-  uint64_t bytes, sharedBegin;       ///< as the arena was made
+  uint64_t bytes, sharedBegin;       ///< the arena's sizes
   uint64_t mappedBegin, mappedBytes; ///< what peers map
-  std::byte *base;                   ///< for ranks of one process
+  std::byte *base;                   ///< for ranks in one process
 };
 
 /// A view of memory that others own.
 class ControlMemory {
 public:
-  /// Lanes 0 to MaximumChannels - 1 are the channels'; as many from SpanningLane on are those of groups that have
-  /// members on other hosts too.
+  /// Lanes 0 to MaximumChannels - 1 belong to the channels; as many from SpanningLane on are for groups that also have
+  /// members on other hosts.
   static constexpr uint32_t HostLane = abi::MaximumChannels, SpanningLane = HostLane + 1,
                             Lanes = SpanningLane + abi::MaximumChannels;
 
@@ -39,7 +39,7 @@ public:
     std::atomic<uint32_t> ranks;
     std::atomic<uint32_t> failure;
     int32_t failedRank;
-    char reason[4096 - 12]; // ends in a zero
+    char reason[4096 - 12]; // zero-terminated
   };
   enum Phase : uint32_t { Absent, Joined, Left, Resigned };
   struct alignas(64) RankState {
@@ -49,7 +49,7 @@ public:
   };
   struct alignas(64) LaneState {
     std::atomic<uint32_t> doorbell; // a futex
-    std::atomic<uint32_t> sleeping; // the peer that it sleeps for, and 1; 0: it is awake
+    std::atomic<uint32_t> sleeping; // 1 plus the peer that it sleeps for; 0: it is awake
     alignas(64) Ticket ticket;
   };
 

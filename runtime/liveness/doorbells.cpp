@@ -19,7 +19,7 @@ void Doorbells::ring(uint32_t lane, int rank) noexcept {
   syscall(SYS_futex, &doorbell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-/// Whoever is about to sleep says so before it looks for the last time.
+/// A rank that is about to sleep sets its flag before its last check, so no ring is lost.
 void Doorbells::ringAll() noexcept {
   for (uint32_t lane = 0; lane < ControlMemory::Lanes; ++lane)
     for (int rank = 0; rank < memory.ranks(); ++rank)

@@ -35,7 +35,7 @@ std::string writeFlightRecord(const ControlBlock &control, const DescribePlace &
     return "";
   std::string path = fmt::format("{}/flight-record{}{}.txt", folder, node.empty() ? "" : ".", node);
   try {
-    AtomicFile file(path); // a pipe, say, is never waited for
+    AtomicFile file(path); // never waits, for example for a pipe
     file.append(printFlightRecord(control, describe));
     file.publish(0666);
     return path;

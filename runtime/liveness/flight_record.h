@@ -1,5 +1,5 @@
-// What every rank of a host did last, written when a job stops because of a failure: memory that outlives its processes
-// tells it, also of those that were killed.
+// The last commands of every rank of a host, written when a job stops because of a failure. They come from memory that
+// outlives the processes, so they include ranks that were killed.
 #pragma once
 
 #include "runtime/liveness/control_block.h"
@@ -17,9 +17,9 @@ namespace dtc {
 /// `describe`: see there.
 std::string printFlightRecord(const ControlBlock &control, const DescribePlace &describe);
 
-/// Writes it into the folder that the ranks have named (Whereabouts::noteFolder), as flight-record.txt; of several
-/// hosts as flight-record.NODE.txt, where `node` is not empty. Returns the path; empty where no rank has named a
-/// folder, or it cannot be written.
+/// Writes it into the folder that the ranks have set (Whereabouts::noteFolder), as flight-record.txt, or with several
+/// hosts as flight-record.NODE.txt if `node` is not empty. Returns the path; empty if no rank has set a folder or it
+/// cannot be written.
 std::string writeFlightRecord(const ControlBlock &control, const DescribePlace &describe, const std::string &node);
 
 } // namespace dtc

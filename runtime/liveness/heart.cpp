@@ -35,7 +35,7 @@ void Heart::look(Clock::time_point now) {
     return std::chrono::duration_cast<std::chrono::milliseconds>(now - time);
   };
   std::vector<Signs> signs;
-  std::vector<int> ranks; // that they are of
+  std::vector<int> ranks; // of the signs, in order
   for (int rank = 0; rank < control.ranks(); ++rank) {
     const Whereabouts &there = control.whereabouts(rank);
     Seen &known = seen[rank];
@@ -47,13 +47,13 @@ void Heart::look(Clock::time_point now) {
       continue;
     CommandPlace place = there.last().place;
     ranks.push_back(rank);
-    // The system of this host answers: we run on it.
+    // The system of this host is responsive: we are running on it.
     signs.push_back({control.nameOf(rank), since(known.heard), std::chrono::milliseconds(0), since(known.moved),
                      place.isInList(), there.isWaiting(), ""});
   }
   if (!judge(signs, options.watchdog))
     return;
-  // In words only now: all ranks look at all several times a second.
+  // Formats text only now, because all ranks check all others several times a second.
   for (size_t i = 0; i < ranks.size(); ++i)
     if (CommandPlace place = control.whereabouts(ranks[i]).last().place; options.describe && place.isInList())
       signs[i].place = options.describe(ranks[i], place);

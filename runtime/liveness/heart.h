@@ -1,4 +1,4 @@
-// The thread by which a rank shows that its process runs, and looks whether those of the same host do.
+// The thread with which a rank shows that its process is running, and checks the other ranks of its host.
 #pragma once
 
 #include "runtime/liveness/control_block.h"
@@ -14,11 +14,11 @@
 
 namespace dtc {
 
-/// Where a rank stands, in words.
+/// Describes a rank's position, for messages.
 using DescribePlace = std::function<std::string(int rank, const CommandPlace &place)>;
 
 struct HeartOptions {
-  /// How long a rank may give no sign, or be awaited; zero: somebody else judges (job/server.h).
+  /// How long a rank may be silent or keep others waiting; zero: the job's server decides (job/server.h).
   std::chrono::milliseconds watchdog{0};
   DescribePlace describe;
 };
@@ -26,17 +26,17 @@ struct HeartOptions {
 class Heart : NotCopied {
 public:
   static constexpr std::chrono::milliseconds Interval{250};
-  /// Who has not come to look for so long was itself stopped, and has no right to speak of others.
+  /// A rank that has not checked for this long was itself stopped, and must not accuse others.
   static constexpr std::chrono::milliseconds OwnSilence{1000};
 
-  /// Begins to beat. `control`: a view of this rank's own.
+  /// Starts beating. `control`: this rank's own view.
   Heart(ControlBlock control, HeartOptions options);
   ~Heart();
 
 private:
   using Clock = std::chrono::steady_clock;
 
-  /// What was seen of a rank, and since when it has been so.
+  /// The last observation of a rank, and since when it has been unchanged.
   struct Seen {
     uint64_t beats = 0, moves = 0;
     Clock::time_point heard, moved;

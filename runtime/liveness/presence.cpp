@@ -18,7 +18,7 @@ void Presence::awaitAll(std::chrono::milliseconds timeout) {
   using Clock = std::chrono::steady_clock;
   auto deadline = Clock::now() + timeout;
   auto isMissing = [&](int rank) { return !hasJoined(rank) || hasResigned(rank); };
-  // Very many that wait must leave the cores to those who come.
+  // When very many ranks wait, they must leave the cores to ranks that are still joining.
   const std::chrono::microseconds longest(2000 + 100 * memory.ranks());
   auto nextLook = Clock::now() + LivenessInterval;
   for (int rank = 0; rank < memory.ranks(); ++rank) {
@@ -37,8 +37,8 @@ void Presence::awaitAll(std::chrono::milliseconds timeout) {
   }
 }
 
-/// Somebody who has joined may die before the last one comes. Each looks after the next of them, for a look takes as
-/// long as there are ranks: were all to look at all, 256 would do nothing else.
+/// A rank that has joined may die before the last one joins. Each waiting rank checks only one other at a time: a check
+/// takes time proportional to the number of ranks, so if all checked all, 256 ranks would do nothing else.
 void Presence::lookAtNext() {
   for (int step = 1; step < memory.ranks(); ++step) {
     int next = (ownRank + step) % memory.ranks();

@@ -1,4 +1,4 @@
-// Which ranks of a host are there: which have joined, left, given up or died.
+// Which ranks of a host have joined, left, given up or died.
 #pragma once
 
 #include "runtime/liveness/control_memory.h"
@@ -11,13 +11,13 @@
 
 namespace dtc {
 
-/// As one rank sees it. Records a rank whose process has died as the job's failure.
+/// One rank's view. Records a rank whose process has died as the job's failure.
 class Presence {
 public:
-  /// Between two looks at whether an awaited peer still lives.
+  /// The time between two checks that an awaited peer is alive.
   static constexpr auto LivenessInterval = std::chrono::milliseconds(100);
 
-  /// As ControlBlock.
+  /// Like ControlBlock.
   Presence(const ControlMemory &memory, int self, std::function<bool(int)> alive, std::vector<int> names)
       : memory(memory), failures(memory), ownRank(self), aliveAt(std::move(alive)), names(std::move(names)) {}
 
@@ -32,7 +32,7 @@ public:
   bool hasResigned(int rank) const { return memory.state(rank).phase.load() == ControlMemory::Resigned; }
   bool hasJoined(int rank) const { return memory.state(rank).phase.load() != ControlMemory::Absent; }
   bool isPresent(int rank) const { return memory.state(rank).phase.load() == ControlMemory::Joined; }
-  /// Whether the process of a rank that has joined still runs.
+  /// Whether the process of a rank that has joined is still running.
   bool isAlive(int rank) const { return aliveAt(rank); }
 
   void checkPeers();

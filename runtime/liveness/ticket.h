@@ -1,4 +1,4 @@
-// What a rank tells its peers at the start of a collective, in shared memory.
+// What a rank publishes to its peers in shared memory at the start of a collective.
 #pragma once
 
 #include "runtime/abi/groups.h"
@@ -11,10 +11,10 @@ namespace dtc {
 struct Ticket {
   struct Operands {
     uint64_t input, output; ///< offsets in its arena
-    /// Likewise: of LOG_SUM_EXP the logarithms of input and output, of an all-to-all with counts the counts.
+    /// Likewise: for LOG_SUM_EXP the logarithms of input and output, for an all-to-all with counts the counts.
     uint64_t besideInput, besideOutput;
   };
-  Operands parts[abi::MaximumParts]; ///< of a collective of several parts, of each
+  Operands parts[abi::MaximumParts]; ///< one per part of a collective
   uint64_t signature;                ///< hash of everything the members must agree on
   int64_t value;                     ///< for exchange()
 };

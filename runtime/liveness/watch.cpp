@@ -5,12 +5,12 @@
 
 namespace dtc {
 
-/// What files take may be so many times what a command takes.
+/// File work may take this many times as long as a command.
 static constexpr int PatienceWithHosts = 10;
 
 static double seconds(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }
 
-/// What those wait for who wait longest.
+/// What the ranks that have waited longest are waiting for.
 static std::string whatWaits(const std::vector<Signs> &signs, int rank) {
   const Signs *longest = nullptr;
   for (const Signs &other : signs)
@@ -23,7 +23,7 @@ static std::string between(const std::string &link) {
   return link.empty() ? "" : fmt::format(" over the link between {}", link);
 }
 
-/// A rank whose process gives no sign.
+/// The failure of a rank whose process is silent.
 static FailureNotice silentRank(const Signs &rank, const std::vector<Signs> &signs, std::chrono::milliseconds timeout) {
   std::string last = rank.place.empty() ? "" : fmt::format("; it was last seen at {}", rank.place);
   if (rank.systemSilent >= timeout / 2)
@@ -40,10 +40,10 @@ std::optional<FailureNotice> judge(const std::vector<Signs> &signs, std::chrono:
     return std::nullopt;
   if (silent->silent >= timeout)
     return silentRank(*silent, signs, timeout);
-  if (silent->silent >= timeout / 2) // what all wait for is there, and will be told soon
+  if (silent->silent >= timeout / 2) // the cause is known and will be reported soon
     return std::nullopt;
 
-  // Nobody is blamed for being slow while nobody waits.
+  // No rank is blamed for being slow while no rank waits.
   auto isStill = [&](const Signs &rank) { return rank.inList && rank.still >= timeout; };
   if (std::ranges::none_of(signs, [&](const Signs &rank) { return rank.waiting && rank.still >= timeout; }))
     return std::nullopt;
@@ -52,7 +52,7 @@ std::optional<FailureNotice> judge(const std::vector<Signs> &signs, std::chrono:
     return FailureNotice{hung->rank, fmt::format("it hangs: it lives, but has not got past {} for {:.0f} s, and others "
                                                  "wait for it",
                                                  hung->place, seconds(hung->still))};
-  // Whoever is between lists reads data or writes a checkpoint, which may take long.
+  // A rank between lists reads data or writes a checkpoint, which may take long.
   auto busy = std::ranges::find_if(signs, [&](const Signs &rank) { return !rank.inList && !rank.waiting; });
   if (busy != signs.end() && busy->still >= PatienceWithHosts * timeout)
     return FailureNotice{busy->rank,

@@ -1,5 +1,5 @@
-// Where a rank stands in its command lists, for those who ask why it does not answer, and the last places that it came
-// by. The rank's own thread writes; others, also of other processes, read, whenever: each word by itself is true.
+// A rank's position in its command lists and its most recent positions, to diagnose why it does not respond. The rank's
+// own thread writes. Others, including other processes, may read at any time: each word is consistent by itself.
 #pragma once
 
 #include "runtime/support/not_copied.h"
@@ -27,7 +27,7 @@ struct CommandPlace {
 
 class Whereabouts {
 public:
-  /// What is kept of the past.
+  /// How many recent positions are kept.
   static constexpr size_t Kept = 64;
 
   struct Visit {
@@ -36,7 +36,7 @@ public:
     int64_t begin; ///< CLOCK_MONOTONIC nanoseconds
   };
 
-  /// From here on this step is under way.
+  /// Records that this step begins.
   void beginStep(uint64_t number) { step.store(number, std::memory_order_relaxed); }
   uint64_t currentStep() const { return step.load(std::memory_order_relaxed); }
   /// The rank is about to run this command.
@@ -50,14 +50,14 @@ public:
   void setWaiting(bool is) { waiting.store(is, std::memory_order_relaxed); }
   /// A checkpoint after so many steps is complete.
   void noteCheckpoint(uint64_t steps) { checkpoint.store(steps, std::memory_order_relaxed); }
-  /// Where what concerns this run is to be written; a longer path than is kept is no path.
+  /// Sets the folder for this run's records; a path that is too long is ignored.
   void noteFolder(std::string_view path) {
     if (path.size() >= folderName.size())
       return;
     std::copy(path.begin(), path.end(), folderName.begin());
     folderBytes.store(path.size(), std::memory_order_release);
   }
-  /// That the process runs; by a thread of its own.
+  /// Shows that the process is running; called by a separate thread.
   void beat() { beats.fetch_add(1, std::memory_order_relaxed); }
 
   uint64_t countMoves() const { return moves.load(std::memory_order_acquire); }
@@ -66,7 +66,7 @@ public:
   uint64_t lastCheckpoint() const { return checkpoint.load(std::memory_order_relaxed); }
   bool isWaiting() const { return waiting.load(std::memory_order_relaxed); }
 
-  /// Where it is.
+  /// The current position.
   Visit last() const {
     uint64_t count = countMoves();
     return count ? visit(count - 1) : Visit{0, {}, 0};
