@@ -1,4 +1,4 @@
-// Owning an open file.
+// Ownership of open files.
 #pragma once
 
 #include <memory>
@@ -28,7 +28,7 @@ private:
   int number;
 };
 
-/// One that several use; null: none.
+/// A descriptor with several users; null: none.
 using SharedDescriptor = std::shared_ptr<const Descriptor>;
 
 } // namespace dtc

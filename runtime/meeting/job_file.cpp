@@ -18,7 +18,7 @@ namespace dtc {
   throw Error(what + ": " + std::strerror(number));
 }
 
-/// `what` must be this user's alone.
+/// Requires that `what` belongs to this user and is private.
 static void requireOwn(const struct stat &status, const std::string &what) {
   std::string remedy = "; dtc does not train in memory that other users can reach: remove it, or ask its owner to";
   if (status.st_uid != geteuid())
@@ -37,7 +37,7 @@ static struct flock byteLock(off_t first, off_t count) {
   return lock;
 }
 
-/// Whether anybody else holds a lock in the range; `count` 0: to the end.
+/// Whether any other process holds a lock in the range; `count` 0: to the end.
 static bool isRangeLocked(int file, off_t first, off_t count) {
   struct flock lock = byteLock(first, count);
   return fcntl(file, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
@@ -59,7 +59,7 @@ public:
   Directory(const Directory &) = delete;
   Directory &operator=(const Directory &) = delete;
 
-  /// The file of a job that lives, else a new one.
+  /// Opens the file of a running job, or else a new one.
   int openOrCreate() const {
     if (int file = openLiving(); file >= 0)
       return file;
@@ -74,11 +74,11 @@ public:
     if (fstatat(directory, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 && fstat(file, &opened) == 0 &&
         named.st_ino == opened.st_ino && named.st_dev == opened.st_dev)
       unlinkat(directory, name.c_str(), 0);
-    rmdir(path.substr(0, path.rfind('/')).c_str()); // unless others meet there
+    rmdir(path.substr(0, path.rfind('/')).c_str()); // unless others use it
   }
 
 private:
-  /// Whether the directory is there still, now that it is locked.
+  /// Whether the directory still exists, now that it is locked.
   bool openAndLock(const std::string &parent) {
     if (mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST)
       throwSystemError("cannot make " + parent + ", where the ranks meet");
@@ -102,7 +102,7 @@ private:
     return false;
   }
 
-  /// -1 when there is none; what dead processes left is removed.
+  /// -1 if there is none; removes files that dead processes left.
   int openLiving() const {
     int file = openat(directory, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0 && errno == ENOENT)
@@ -138,7 +138,7 @@ JobFile::JobFile(std::string filePath, int rank) : path(std::move(filePath)) {
     if (isNamed()) {
       Directory directory(path);
       file = directory.openOrCreate();
-      takeLock(rank); // before the directory is let go: a file without locks is taken for a dead job's
+      takeLock(rank); // before unlocking the directory: a file without locks looks like a dead job's
     } else {
       file = open(path.c_str(), O_RDWR | O_CLOEXEC);
       if (file < 0)
@@ -166,7 +166,7 @@ std::string JobFile::directoryIn(const std::string &root) {
     if (!isThere && firstFree.empty())
       firstFree = path;
   }
-  return firstFree.empty() ? name : firstFree; // which is refused when it is opened, with its owner
+  return firstFree.empty() ? name : firstFree; // opening it fails with a message that names its owner
 }
 
 bool JobFile::isNamed() const { return path.rfind("/proc/", 0) != 0; }
@@ -183,7 +183,7 @@ void JobFile::takeLock(int rank) const {
 
 bool JobFile::isLocked(int rank) const { return isRangeLocked(file, rank, 1); }
 
-/// An anonymous file is limited by the machine's memory alone, a named one by its file system.
+/// An anonymous file is limited only by the machine's memory, a named one by its file system.
 void JobFile::refuseIfTooLarge(uint64_t bytes) const {
   struct stat status;
   struct statvfs system;
@@ -200,7 +200,7 @@ void JobFile::refuseIfTooLarge(uint64_t bytes) const {
 
 void JobFile::grow(uint64_t bytes, bool allocate) {
   refuseIfTooLarge(bytes);
-  // Allocating never makes a file smaller, as truncating would where another rank has just made it larger.
+  // Allocating never shrinks a file, whereas truncating would if another rank has just grown it.
   uint64_t begin = allocate ? 0 : bytes - 1;
   if (int number = posix_fallocate(file, static_cast<off_t>(begin), static_cast<off_t>(bytes - begin)))
     throw Error("cannot get " + std::to_string(bytes) +
@@ -212,7 +212,7 @@ void JobFile::removeName() const noexcept {
     return;
   try {
     Directory(path).remove(file);
-  } catch (const std::exception &) { // it was this user's own when the file was opened: nothing is left to do
+  } catch (const std::exception &) { // it belonged to this user when the file was opened: nothing is left to do
   }
 }
 

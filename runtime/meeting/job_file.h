@@ -1,13 +1,13 @@
-// The file in which the processes of a job meet: how it is opened, by whom, and how what a dead job left is told from
-// what a living one uses.
+// The file in which the processes of a job meet: how it is opened, by whom, and how to tell a dead job's file from a
+// running job's.
 //
-// A launcher's file is anonymous and inherited. Ranks that others started agree on a name instead, and names in a
-// directory that all users share can be taken by anybody. So the name lies in a directory that belongs to this user and
-// that no other may enter; the file is made new or is this user's own, is never followed through a link, and is not
-// readable by others. Who opens, examines or removes it holds a lock on the directory meanwhile.
+// A launcher's file is anonymous and inherited. Ranks that others started agree on a name instead, but anybody can take
+// a name in a directory that all users share. So the name is in a directory that belongs to this user and that no other
+// user may enter. The file is newly created or belongs to this user, is never opened through a link, and is not
+// readable by others. Opening, examining or removing it requires a lock on the directory.
 //
-// Each rank holds a lock on its own byte of the file, which the system drops when the process ends for whatever reason.
-// A file in which no byte is locked was left by processes that are gone: it is removed and made anew.
+// Each rank holds a lock on its own byte of the file, which the system releases when the process ends for any reason. A
+// file without a locked byte was left by dead processes: it is removed and created again.
 #pragma once
 
 #include "runtime/support/not_copied.h"
@@ -19,24 +19,23 @@ namespace dtc {
 
 class JobFile : NotCopied {
 public:
-  /// Opens the file for a rank and takes its lock. A path under /proc is a launcher's; otherwise the directory is made
-  /// where it is missing, and the file too.
-  /// Throws Error (BadInput) when the directory or file is another user's, is open to others or is a link, and when
-  /// another process holds the rank's lock.
+  /// Opens the file for a rank and takes its lock. A path under /proc is a launcher's; otherwise the directory and the
+  /// file are created if they are missing. Throws Error (BadInput) when the directory or file is another user's, is
+  /// open to others or is a link, and when another process holds the rank's lock.
   JobFile(std::string path, int rank);
 
-  /// The directory of this user in `root`: dtc-UID, or dtc-UID.1 and so on, as anybody may take a name there first. The
-  /// first one that is this user's, else the first that nobody has.
+  /// This user's directory in `root`: dtc-UID, or dtc-UID.1 and so on, because others may have taken the name. Returns
+  /// the first that belongs to this user, else the first free one.
   static std::string directoryIn(const std::string &root);
   ~JobFile();
 
   int descriptor() const { return file; }
-  /// Whether the process of a rank that has joined still runs.
+  /// Whether the process of a rank that has joined is still running.
   bool isLocked(int rank) const;
-  /// Makes the file at least this large; with `allocate` its memory is there, so that no later store can fail.
+  /// Makes the file at least this large; with `allocate` its memory is allocated, so that no later store can fail.
   /// Throws Error (Runtime) naming the bytes needed and available.
   void grow(uint64_t bytes, bool allocate);
-  /// Removes the name, if the file has one and it still is this file's.
+  /// Removes the file's name, if it has one and the name still refers to this file.
   void removeName() const noexcept;
 
 private:

@@ -1,8 +1,8 @@
-// One rank's membership in a job of several hosts: who else there is and where, connections to them, and what is known
-// of those that failed. A communicator between hosts (hosts.h) needs nothing else of the network.
+// One rank's membership in a job of several hosts: the other ranks and their hosts, connections to them, and known
+// failures. A communicator between hosts (hosts.h) needs nothing else from the network.
 //
-// Between two ranks there is one connection a channel. What both send on it follows from their command lists, in the
-// same order on both sides: it needs neither addresses nor sizes.
+// Two ranks have one connection per channel. Their command lists determine what they send on it, in the same order on
+// both sides, so messages need neither addresses nor sizes.
 #pragma once
 
 #include "runtime/abi/mesh.h"
@@ -32,21 +32,21 @@ public:
   /// Equal for all ranks of the job and for no other job: 32 hexadecimal digits.
   virtual const std::string &name() const = 0;
 
-  /// From now on `place` is told to whoever watches over the ranks; null: nothing, when it returns.
+  /// From now on reports `place` to the monitor of the ranks; null: stops reporting before it returns.
   virtual void show(Whereabouts * /*place*/) {}
 
-  /// A connection to each other member, at its index in the group; none at this rank's own and at those of ranks on its
-  /// host. TCP, not blocking, nobody else's: both sides have proven that they know the job's token. While the caller
-  /// has one, the membership sees to it that it outlives short cuts of the network. All members call it in one order of
-  /// groups. Throws Error (Runtime) naming the rank that does not come in time, and PeerLostError.
+  /// A connection to each other member, at its index in the group; null for this rank and for ranks on its host. They
+  /// are non-blocking TCP connections, authenticated on both sides with the job's token. While the caller holds one,
+  /// the membership keeps it alive across short network outages. All members call this for their groups in the same
+  /// order. Throws Error (Runtime) naming a rank that does not connect in time, and PeerLostError.
   virtual std::vector<SharedDescriptor> connect(const Group &group) = 0;
 
-  /// As Communicator::exchange: one number from every rank, in the order of ranks.
+  /// Like Communicator::exchange: one number from every rank, in rank order.
   virtual std::vector<int64_t> exchange(int64_t value) = 0;
 
-  /// Tells all ranks that `rank` failed, unless a failure is known already. From any thread.
+  /// Tells all ranks that `rank` failed, unless a failure is already known. May be called from any thread.
   virtual void fail(int rank, std::string_view reason) noexcept = 0;
-  /// What is known to have failed first.
+  /// The first known failure.
   virtual std::optional<FailureNotice> failure() const = 0;
   /// `tell` is called once, from a thread of the membership, as soon as a failure is known. It must be able to run
   /// until the membership is gone.
@@ -54,8 +54,8 @@ public:
   /// A file to poll: readable as soon as a failure is known, and for ever after.
   virtual int failureSignal() const = 0;
 
-  /// A connection to `peer` broke. Waits a little for the reason that is told of a failure, which may be another
-  /// rank's, and throws it as PeerLostError; where none is told, `peer` has failed, with `what`.
+  /// A connection to `peer` broke. Waits briefly for a reported failure, which may be another rank's, and throws it as
+  /// PeerLostError. If none is reported, `peer` has failed, with `what`.
   [[noreturn]] virtual void lost(int peer, std::string_view what) = 0;
 };
 
