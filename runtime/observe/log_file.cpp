@@ -14,7 +14,7 @@
 
 namespace dtc {
 
-// Without waiting: a pipe that nobody reads is an error, not a reason to hang.
+// Non-blocking: a pipe without a reader is an error, not a reason to hang.
 static constexpr int Mode = O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK;
 
 LogFile::LogFile(const std::string &path) : path(path) {
@@ -49,7 +49,7 @@ void LogFile::begin(bool append) {
   created.clear();
 }
 
-/// The first number in a line, which is its step's.
+/// The first number in a line, which is its step.
 static int64_t stepOf(const std::string &line) {
   size_t first = line.find_first_of("0123456789");
   return first == std::string::npos ? 0 : std::atoll(line.c_str() + first);
@@ -67,7 +67,7 @@ void LogFile::goOnAfter(int64_t step) {
     throw cannotWrite(path, errno);
 }
 
-/// Opens the file anew where its name leads to another one by now, or to none. 0 or errno.
+/// Reopens the file if its name now refers to another file or to none. Returns 0 or errno.
 int LogFile::openAgain() {
   struct stat opened, named;
   if (fstat(file, &opened) != 0 || !S_ISREG(opened.st_mode))
@@ -82,7 +82,7 @@ int LogFile::openAgain() {
   return 0;
 }
 
-/// Writes what is lacking; 0 or errno. A regular file is left with whole lines.
+/// Writes the missing lines; returns 0 or errno. Leaves a regular file with whole lines.
 int LogFile::flush() {
   if (int number = openAgain())
     return number;
@@ -129,7 +129,7 @@ void LogFile::close() {
   if (file < 0)
     return;
   int number = lacking.empty() ? 0 : flush();
-  // Some file systems tell only now that there was no room.
+  // Some file systems report only now that there was no space.
   if (::close(std::exchange(file, -1)) != 0 && number == 0)
     number = errno;
   if (number == 0 && !dropped)

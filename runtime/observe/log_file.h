@@ -1,5 +1,5 @@
-// A text file that grows by a line a step while a run goes on. Nothing that is trained may be lost because of it, and
-// nothing that it lacks may go unnoticed.
+// A text file that grows by a line per step during a run. Its errors must not lose any training, and missing lines must
+// not go unnoticed.
 #pragma once
 
 #include "runtime/support/not_copied.h"
@@ -12,23 +12,24 @@ namespace dtc {
 
 class LogFile : NotCopied {
 public:
-  /// Tries the file and changes nothing: one that was not there is gone again unless begin() follows. Throws Error
-  /// naming path and reason when it cannot be written; a pipe that nobody reads is such a case.
+  /// Checks that the file can be written, and changes nothing: a file that did not exist is removed again unless
+  /// begin() follows. Throws Error naming path and reason when it cannot be written, for example a pipe without a
+  /// reader.
   explicit LogFile(const std::string &path);
   ~LogFile();
 
-  /// From now on the file is this run's: `append` to what is there, else replace it.
+  /// Makes the file this run's: `append` to its contents, else replace them.
   void begin(bool append);
-  /// The same, keeping of what is there the lines up to a step, whose number is the first in each line.
+  /// Likewise, but keeps the existing lines up to a step; the first number in each line is its step.
   void goOnAfter(int64_t step);
 
-  /// Adds a step's line, with its newline; it is the file's when the call returns. Where that fails, as on a full disk,
-  /// the file keeps whole lines, and what it lacks is kept, up to 16 MB, and tried again with the next line. Returns
-  /// what to tell the user: something when writing begins to fail, when nothing is lacking any more, and when the file
-  /// was removed or renamed, which is then made again; else nothing.
+  /// Adds a step's line, with its newline; it is in the file when the call returns. If that fails, as on a full disk,
+  /// the file keeps whole lines, and the missing lines are kept, up to 16 MB, and retried with the next line. Returns a
+  /// message for the user when writing begins to fail, when no line is missing any more, and when the file was removed
+  /// or renamed and has been created again; otherwise an empty string.
   [[nodiscard]] std::string append(int64_t step, std::string_view line);
 
-  /// Throws Error (Runtime) naming path, reason and first step when anything is lacking.
+  /// Throws Error (Runtime) naming path, reason and first step if any line is missing.
   void close();
 
 private:
@@ -37,12 +38,12 @@ private:
 
   std::string path;
   int file = -1;
-  std::string created;      // by us, where links lead; for as long as nothing has begun
+  std::string created;      // the target path that we created, until begin() is called
   std::string lacking;      // lines that are not in the file
   int problem = 0;          // errno, while there are such lines
   int64_t lackingSince = 0; // the step of the first
   bool dropped = false;     // too many to keep
-  bool replaced = false;    // since what was told last
+  bool replaced = false;    // since the last message
 };
 
 } // namespace dtc

@@ -40,7 +40,7 @@ void MetricsWriter::close() {
     events->close();
 }
 
-/// Returns what to tell of either file.
+/// Returns the messages about either file.
 std::string MetricsWriter::write(int64_t step, StepMetrics::Time time, const Json &figures) {
   Json line = {{"step", step}, {"time", utcText(time, /*thousandths=*/true)}};
   line.update(figures);

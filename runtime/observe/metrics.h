@@ -1,4 +1,4 @@
-// Metrics as JSON lines: one object a step, with the keys that torchtitan logs, so that its users' tools work.
+// Metrics as JSON lines: one object per step, with the keys that torchtitan logs, so that its users' tools work.
 #pragma once
 
 #include "runtime/observe/log_file.h"
@@ -13,7 +13,7 @@
 
 namespace dtc {
 
-/// What one line tells. Rates are per rank, as torchtitan's are per device.
+/// The contents of one line. Rates are per rank, as torchtitan's are per device.
 struct StepMetrics {
   using Time = std::chrono::system_clock::time_point;
 
@@ -22,33 +22,33 @@ struct StepMetrics {
   double loss = 0;                    ///< "loss_metrics/global_avg_loss": mean over the step's valid tokens
   std::optional<double> gradientNorm; ///< "grad_norm", before clipping
   double learningRate = 0;            ///< "lr"
-  int64_t tokensSeen = 0;             ///< "n_tokens_seen": by all ranks, since the very first step
+  int64_t tokensSeen = 0;             ///< "n_tokens_seen": by all ranks, since step 1
   double tokensPerSecond = 0;         ///< "throughput(tps)"
   double teraflops = 0;               ///< "tflops": model flops, without recomputation
   std::optional<double> utilisation;  ///< "mfu(%)": teraflops over what this rank's share of the device can do
   double stepSeconds = 0;             ///< "time_metrics/end_to_end(s)"
   double dataSeconds = 0;             ///< "time_metrics/data_loading(s)"; its share in "time_metrics/data_loading(%)"
-  /// "time_metrics/device_wait(s)": for which the host waited for a device that is not itself.
+  /// "time_metrics/device_wait(s)": time that the host waited for a device other than itself.
   std::optional<double> deviceWaitSeconds;
-  /// "time_metrics/checkpoint_wait(s)": for which training has waited for checkpoints since the line before.
+  /// "time_metrics/checkpoint_wait(s)": time that training has waited for checkpoints since the previous line.
   std::optional<double> checkpointSeconds;
-  /// "time_metrics/replica_check(s)": of comparisons of replicas since the line before; 0: not told.
+  /// "time_metrics/replica_check(s)": time for comparisons of replicas since the previous line; 0: left out.
   double replicaSeconds = 0;
   double arenaGiB = 0;      ///< "memory/max_active(GiB)": the memory plan's arena
-  double peakMemoryGiB = 0; ///< "memory/max_reserved(GiB)": the most of the device's memory that this rank had
-  /// "time_metrics/compute_min(s)", "..._median(s)", "..._max(s)" and "..._variation(%)" over all ranks of the time for
-  /// which they computed and did not wait for each other, and "time_metrics/slowest_rank", which took the longest.
+  double peakMemoryGiB = 0; ///< "memory/max_reserved(GiB)": the peak of device memory that this rank had
+  /// "time_metrics/compute_min(s)", "..._median(s)", "..._max(s)" and "..._variation(%)" over all ranks of the time
+  /// that they computed rather than waited for each other, and "time_metrics/slowest_rank", which took the longest.
   std::optional<ComputeTimes> compute = std::nullopt;
 
-  /// Sets the rates and the duration of a step in which all `ranks` together worked on `tokens`. `peakFlops` is what
-  /// one rank could do a second, on processors by peakShare; 0 if nobody knows.
+  /// Sets the rates and the duration of a step in which all `ranks` together worked on `tokens`. `peakFlops` is the
+  /// peak of one rank per second, on processors from peakShare; 0 if unknown.
   void setRates(int64_t tokens, double seconds, int ranks, double flopsPerToken, double peakFlops);
 };
 
 /// Writes lines to a file, and the same numbers to an event file of TensorBoard. Its functions are those of LogFile.
 class MetricsWriter {
 public:
-  /// Without `eventFolder` no event file.
+  /// Without `eventFolder` it writes no event file.
   explicit MetricsWriter(const std::string &path, const std::string &eventFolder = "");
 
   void begin(bool append);

@@ -1,4 +1,4 @@
-// How fast could this machine multiply? The denominator of model FLOP utilisation.
+// The peak multiplication rate of this machine: the denominator of model FLOP utilisation.
 #pragma once
 
 namespace dtc {
@@ -8,7 +8,7 @@ namespace dtc {
 double measurePeakFlops();
 
 /// What one of `ranks` ranks with `threads` threads each can reach on a machine of `cores` cores that do `peakOfCore`
-/// each: a core a thread, while there are enough of them.
+/// each: one core per thread, as long as there are enough cores.
 double peakShare(double peakOfCore, int threads, int cores, int ranks);
 
 } // namespace dtc

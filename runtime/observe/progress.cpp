@@ -62,8 +62,8 @@ static int terminalWidth() {
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-/// The output may have no reader or its disk may be full: that must not end a run, so nothing is thrown, and what could
-/// not be written is dropped.
+/// The output may have no reader or its disk may be full. That must not end a run, so this throws nothing and drops
+/// what cannot be written.
 static void write(const std::string &text) {
   if (std::fputs(text.c_str(), stdout) != EOF && std::fflush(stdout) == 0)
     return;
@@ -86,7 +86,7 @@ void Progress::step(const StepMetrics &metrics, int ranks) {
   double left = elapsed / static_cast<double>(done - begin) * static_cast<double>(end - done);
   int width = terminal ? terminalWidth() : std::numeric_limits<int>::max();
   std::string text = formatStep(metrics, ranks, end, left, static_cast<size_t>(width));
-  // Without a terminal every step while they are few, else one line in ten seconds.
+  // Without a terminal: every step if there are few, else one line every ten seconds.
   bool due = done == begin + 1 || done == end || end - begin <= 20 || now - lastLine >= std::chrono::seconds(10);
   if (terminal) {
     write(fmt::format("\r\033[K{}", formatBar(text, done, end, width)));

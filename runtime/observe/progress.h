@@ -1,4 +1,4 @@
-// What a person sees while training runs.
+// The progress display while training runs.
 #pragma once
 
 #include "runtime/observe/metrics.h"
@@ -18,11 +18,11 @@ public:
   Progress(int64_t begin, int64_t end, bool terminal);
   ~Progress();
 
-  /// After a step, of which one of `ranks` ranks tells.
+  /// Shows a step; `metrics` are those of one of `ranks` ranks.
   void step(const StepMetrics &metrics, int ranks);
-  /// A line of its own that stays.
+  /// Prints a separate line that stays.
   void note(const std::string &line);
-  /// Makes room for what another writes to the terminal.
+  /// Clears the line, so that others can write to the terminal.
   void clear();
 
 private:
@@ -35,9 +35,9 @@ private:
 std::string formatDuration(double seconds);
 /// "step 3/10  loss 5.4321  lr 0.0003  norm 1.23  1234 tokens/s  MFU 41.5 %  1.2 GiB  ETA 0:07": the learning rate, the
 /// gradients' norm, tokens of all ranks, the share of what the device can do and the memory of one rank. What does not
-/// fit into `width` columns is left out, what is read least often first; loss and ETA always stay.
+/// fit into `width` columns is left out, least important first; loss and ETA always stay.
 std::string formatStep(const StepMetrics &metrics, int ranks, int64_t end, double secondsLeft, size_t width);
-/// A bar of done/end before the text, within `width` columns; the text alone, cut, where there is no room.
+/// A bar of done/end before the text, within `width` columns; only the text, truncated, if there is no room.
 std::string formatBar(const std::string &text, int64_t done, int64_t end, int width);
 
 } // namespace dtc

@@ -8,7 +8,7 @@
 
 namespace dtc {
 
-/// Of sorted values, of which there are some.
+/// The median of sorted values, of which there is at least one.
 static double medianOf(const std::vector<double> &sorted) {
   return (sorted[(sorted.size() - 1) / 2] + sorted[sorted.size() / 2]) / 2;
 }

@@ -1,4 +1,4 @@
-// Which ranks hold up the others: those whose own computing takes longer, not those that wait for them.
+// Finds the ranks that slow down the others: those whose own computation takes longer, not those that wait for them.
 #pragma once
 
 #include <span>
@@ -11,17 +11,17 @@ namespace dtc {
 struct ComputeTimes {
   double min = 0, median = 0, max = 0; ///< seconds
   double variation = 0;                ///< their coefficient of variation: standard deviation over mean
-  int slowest = 0;                     ///< the rank of `max`; of several the first
+  int slowest = 0;                     ///< the rank of `max`; the first if there are several
 
-  /// By rank; of none all is 0.
+  /// `seconds`: by rank. All results are 0 if it is empty.
   explicit ComputeTimes(std::span<const double> seconds);
 };
 
-/// A rank is slow where it computes so many times as long as the median of the ranks that have equal work,
+/// A rank is slow if it computes this many times as long as the median of the ranks with equal work,
 inline constexpr double StragglerFactor = 1.2;
-/// and so many seconds longer: below that the system's own noise decides.
+/// and at least this many seconds longer: smaller differences are noise.
 inline constexpr double StragglerSeconds = 1e-3;
-/// A rank that was slow in so many steps in a row is told of.
+/// A rank that was slow in this many consecutive steps is reported.
 inline constexpr int StragglerSteps = 20;
 
 struct Straggler {
@@ -36,12 +36,12 @@ class StragglerWatch {
 public:
   explicit StragglerWatch(std::vector<int> work) : work(std::move(work)), steps(this->work.size()) {}
 
-  /// What to tell of a step: which ranks have now been slow for long. Empty: nothing. A rank is told of once until it
+  /// The message about a step: which ranks have now been slow for long; may be empty. A rank is reported once until it
   /// has been as fast as others again.
   [[nodiscard]] std::string step(std::span<const double> seconds);
 
 private:
-  std::vector<int> work, steps; // by rank; steps: in a row in which it was slow
+  std::vector<int> work, steps; // by rank; steps: consecutive slow steps
 };
 
 } // namespace dtc

@@ -31,11 +31,12 @@ uint32_t crc32c(std::string_view bytes) {
 
 template <typename T> static std::string littleEndian(T value) {
   std::string bytes(sizeof value, '\0');
-  std::memcpy(bytes.data(), &value, sizeof value); // as all machines that programs are made for
+  std::memcpy(bytes.data(), &value, sizeof value); // the byte order of all supported machines
   return bytes;
 }
 
-/// TFRecord stores checksums rotated and shifted, so that one of data with checksums in it is no trivial number.
+/// TFRecord stores checksums rotated and shifted, so that the checksum of data that contains checksums is not a trivial
+/// number.
 static std::string maskedChecksum(std::string_view bytes) {
   uint32_t crc = crc32c(bytes);
   return littleEndian((crc >> 15 | crc << 17) + 0xa282ead8u);

@@ -12,15 +12,15 @@
 
 namespace dtc {
 
-/// Writes one file of a run, with a name of its own; TensorBoard reads all files of a folder. Its functions are those
-/// of LogFile.
+/// Writes one file of a run, with a unique name; TensorBoard reads all files of a folder. Its functions are those of
+/// LogFile.
 class EventWriter {
 public:
   explicit EventWriter(const std::string &folder);
 
-  /// From now on the file is this run's. What other files of the folder have of steps after `after` is void then.
+  /// Makes the file this run's. Entries for steps after `after` in the folder's other files become void.
   void goOnAfter(int64_t after);
-  /// From now on the file is this run's, beside all others.
+  /// Makes the file this run's, in addition to all others.
   void begin();
   /// Adds numbers of a step by their tags; `time` in seconds since 1970.
   [[nodiscard]] std::string append(int64_t step, double time,
@@ -29,7 +29,7 @@ public:
 
 private:
   LogFile file;
-  std::string head; // what stands before the first numbers
+  std::string head; // the records before the first numbers
 };
 
 /// A record with its length and checksums.

@@ -20,8 +20,8 @@ namespace dtc {
 
 using Json = nlohmann::ordered_json;
 
-/// Compute is thread 0, channel c thread c + 1, that of copies behind all these; the last one is for the steps as a
-/// whole.
+/// Compute is thread 0, channel c is thread c + 1, and copies come after all these; the last thread shows the steps as
+/// a whole.
 static constexpr int CopyThread = 1 + abi::MaximumChannels, StepThread = 100;
 
 static uint32_t threadOf(const abi::Command &command, const abi::Manifest &manifest) {
@@ -55,7 +55,7 @@ void Trace::step(int64_t number, int64_t begin, int64_t end) {
 
 static std::string line(const Json &event) { return event.dump() + ",\n"; }
 
-/// What the processes and threads are called.
+/// The names of the processes and threads.
 std::string Trace::names() const {
   auto name = [&](const char *what, int thread, const char *key, Json value) {
     return line({{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", thread}, {"args", {{key, std::move(value)}}}});
@@ -97,8 +97,8 @@ static void addCopied(Json &arguments, const abi::Copy &copy, int64_t nanosecond
     arguments["GB/s"] = static_cast<double>(bytes) / static_cast<double>(nanoseconds);
 }
 
-/// What a command that communicates moves, and how fast it did: by bytes that a rank sends, which for collectives is
-/// the bus bandwidth of NCCL's tests.
+/// How many bytes a communicating command moves, and how fast: in bytes that a rank sends, which for collectives is the
+/// bus bandwidth of NCCL's tests.
 static void addBytes(Json &arguments, const abi::Command &command, const abi::Manifest &manifest, int64_t nanoseconds) {
   double bytes, sent;
   if (command.has_start()) {
@@ -115,7 +115,7 @@ static void addBytes(Json &arguments, const abi::Command &command, const abi::Ma
     arguments["GB/s"] = sent / static_cast<double>(nanoseconds);
 }
 
-/// The part of a flow that meets a slice: it begins where something is started and ends where that is waited for.
+/// The part of a flow in a slice: a flow begins at a start and ends at the wait for it.
 std::string Trace::describeFlow(const Slice &slice) const {
   if (!slice.flow)
     return "";
@@ -130,7 +130,7 @@ std::string Trace::describeFlow(const Slice &slice) const {
                 {"tid", slice.isStart ? 0 : threadOf(*slice.command, manifest)},
                 {"ts", static_cast<double>(slice.flowTime) / 1000}};
   if (ends)
-    event["bp"] = "e"; // the slice around, not the next one
+    event["bp"] = "e"; // the enclosing slice, not the next one
   return line(event);
 }
 
@@ -202,7 +202,7 @@ void TraceFile::publish() {
 static std::string partPath(const std::string &trace, int rank) { return fmt::format("{}.rank-{}", trace, rank); }
 
 namespace {
-/// What one rank has to tell, in a file beside the trace, for as long as it is needed.
+/// One rank's events, in a temporary file next to the trace.
 struct TracePart {
   std::string path;
 

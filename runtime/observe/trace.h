@@ -1,7 +1,6 @@
 // A trace of some steps in the Chrome trace format that Kineto writes and Perfetto opens: ranks are processes, streams
-// are threads, and every command is a slice with its model location. What communicates, and a copy beside launches, is
-// a slice where it is started, one on its channel with its bytes and rate, and one where it is waited for; a flow leads
-// from the first to the last.
+// are threads, and every command is a slice with its model location. Communication and asynchronous copies have a slice
+// at the start, one on their channel with bytes and rate, and one at the wait; a flow connects them.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -24,7 +23,7 @@ public:
   Trace(const abi::Manifest &manifest, int rank) : manifest(manifest), rank(rank) {}
 
   void executed(const CommandEvent &event) override;
-  /// A training step as a whole, on a line of its own. Times as in CommandEvent.
+  /// A training step as a whole, on a separate line. Times as in CommandEvent.
   void step(int64_t number, int64_t begin, int64_t end);
 
   /// This rank's events as JSON objects, each followed by a comma and a newline; times in microseconds.
@@ -38,8 +37,8 @@ private:
     int64_t begin, end;
     bool isStart = false;
     const abi::Command *awaited = nullptr; ///< by a wait
-    std::optional<int64_t> flow = {};      ///< its number on this rank, where it is part of one
-    int64_t flowTime = 0;                  ///< where the flow meets it, after where it met the slice before
+    std::optional<int64_t> flow = {};      ///< its number on this rank, if it is part of a flow
+    int64_t flowTime = 0;                  ///< the flow's time in this slice, after its time in the previous one
   };
   /// What has been started and not waited for.
   struct Flow {
@@ -57,11 +56,11 @@ private:
   int64_t flowCount = 0;
 };
 
-/// A file of traces, which appears whole or not at all.
+/// A trace file, which appears complete or not at all.
 class TraceFile {
 public:
   explicit TraceFile(const std::string &path);
-  /// What events() of a rank gave.
+  /// Appends the result of a rank's events().
   void append(std::string_view events) { file.append(events); }
   /// Throws Error naming path and reason when it cannot be written.
   void publish();
@@ -70,7 +69,7 @@ private:
   AtomicFile file;
 };
 
-/// Writes all ranks' events into one file, which appears whole or not at all; all ranks call it. Throws Error naming
+/// Writes all ranks' events into one file, which appears complete or not at all; all ranks call it. Throws Error naming
 /// path and reason when it cannot be written.
 void writeTrace(const Trace &trace, Communicator &communicator, const std::string &path);
 
