@@ -15,12 +15,12 @@ enum class ExitCode : int {
   PeerLost = 4,   ///< another rank died or gave up
   NonFinite = 5,  ///< the loss or a gradient became NaN or infinite
   NoProgress = 6, ///< `dtc run` gave up starting a job again that makes no progress
-  Corrupted = 7,  ///< memory or arithmetic of a rank went wrong: what must be equal to the bit is not
-  Internal = 8,   ///< dtc broke a rule of its own: a mistake in it, not in what it was given
-  OverLimit = 9,  ///< what was foretold is over the limit that was given with --fail-over
+  Corrupted = 7,  ///< memory or arithmetic of a rank went wrong: values that must be bitwise equal are not
+  Internal = 8,   ///< an internal error: a bug in dtc, not in its input
+  OverLimit = 9,  ///< a prediction exceeds the limit given with --fail-over
 };
 
-/// Whether a job that ended so is worth starting again: a machine failed it, not its input.
+/// Whether restarting a job that ended like this is worthwhile: a machine failed, not the input.
 constexpr bool isMendedByRestart(ExitCode code) {
   return code == ExitCode::PeerLost || code == ExitCode::Runtime || code == ExitCode::Corrupted;
 }
@@ -37,7 +37,7 @@ private:
   ExitCode code;
 };
 
-/// Another rank died, left or reported a failure. `rank` is the first one that did, whoever noticed.
+/// Another rank died, left or reported a failure. `rank` is the first one that did, no matter which rank noticed.
 class PeerLostError : public Error {
 public:
   PeerLostError(int rank, const std::string &message) : Error(ExitCode::PeerLost, message), lostRank(rank) {}

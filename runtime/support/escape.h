@@ -1,4 +1,4 @@
-// Names come from files: what is shown of them must not move a terminal's cursor or change its colours.
+// Names come from files: showing them must not move a terminal's cursor or change its colours.
 #pragma once
 
 #include <cstdio>

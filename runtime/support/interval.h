@@ -9,7 +9,7 @@ struct Interval {
   std::string_view text; ///< as in mathematics: "[0, 1)"; without an end: "[0, inf)"
   double minimum, maximum;
 
-  constexpr bool contains(double value) const { // of what is no number every comparison is false
+  constexpr bool contains(double value) const { // every comparison with NaN is false
     return (text.front() == '(' ? value > minimum : value >= minimum) &&
            (text.back() == ')' ? value < maximum : value <= maximum);
   }

@@ -1,5 +1,5 @@
-// What is said where the system refuses something because there is too much of it already: that is the machine's
-// matter, whatever was asked for.
+// Messages for when the system refuses something because a limit is reached: a problem of the machine, not of the
+// input.
 #pragma once
 
 #include "runtime/support/error.h"
@@ -10,7 +10,7 @@
 
 namespace dtc {
 
-/// What to do, with "; " before it; empty for an errno that no limit gives.
+/// What to do, after "; "; empty for an errno that is not about a limit.
 inline std::string limitRemedy(int number) {
   switch (number) {
   case EAGAIN:
@@ -27,10 +27,11 @@ inline std::string limitRemedy(int number) {
   }
 }
 
-/// `code`, or what a limit is instead.
+/// `code`, or Runtime if `number` is about a limit.
 inline ExitCode exitCodeOf(int number, ExitCode code) { return limitRemedy(number).empty() ? code : ExitCode::Runtime; }
 
-/// An exception's words; of one that the standard library throws for an errno, as for a thread, with what to do.
+/// An exception's message; for one that the standard library throws for an errno, for example from a thread, with what
+/// to do.
 inline std::string wordsOf(const std::exception &error) {
   const auto *system = dynamic_cast<const std::system_error *>(&error);
   bool hasNumber = system && (system->code().category() == std::generic_category() ||

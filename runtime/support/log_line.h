@@ -1,4 +1,4 @@
-// How a line to a person begins, whoever says it: the compiler, the launcher or a rank (docs/running.md).
+// The beginning of lines for people, the same for the compiler, the launcher and ranks (docs/running.md).
 #pragma once
 
 #include "runtime/support/escape.h"
@@ -11,7 +11,7 @@ namespace dtc {
 
 inline constexpr std::string_view NewsPrefix = "dtc: ", WarningPrefix = "dtc: warning: ", ErrorPrefix = "dtc: error: ";
 
-/// Writes the line to the standard error. Never fails: who has no reader still does his work.
+/// Writes the line to the standard error. Never fails: a process without a reader still does its work.
 inline void tellLine(std::string_view prefix, std::string_view text) {
   tell(stderr, std::string(prefix).append(text) + "\n");
 }
@@ -19,7 +19,7 @@ inline void tellNews(std::string_view text) { tellLine(NewsPrefix, text); }
 inline void tellWarning(std::string_view text) { tellLine(WarningPrefix, text); }
 inline void tellError(std::string_view text) { tellLine(ErrorPrefix, text); }
 
-/// The same of a run, which may take days: in a log the time stands before it.
+/// Likewise for a run, which may take days: in a log the line begins with the time.
 inline void logNews(std::string_view text) { tellLine(timeStamp(stderr).append(NewsPrefix), text); }
 inline void logWarning(std::string_view text) { tellLine(timeStamp(stderr).append(WarningPrefix), text); }
 inline void logError(std::string_view text) { tellLine(timeStamp(stderr).append(ErrorPrefix), text); }

@@ -27,14 +27,15 @@ int openInput(const std::string &path) {
   struct stat status;
   if (stat(path.c_str(), &status) != 0)
     fail(path, errno);
-  if (!S_ISREG(status.st_mode)) // opening a device may do something, and fails for a socket with other words
+  if (!S_ISREG(status.st_mode)) // opening a device may have side effects, and for a socket it fails with a different
+                                // message
     fail(path, "not a regular file");
   int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0)
     fail(path, errno);
   if (fstat(file, &status) == 0 && S_ISREG(status.st_mode))
     return file;
-  close(file); // another file took its place
+  close(file); // another file has taken its place
   fail(path, "not a regular file");
 }
 
@@ -53,7 +54,7 @@ MappedFile::MappedFile(const std::string &path) : name(path) {
     fail(path, problem);
 }
 
-/// The first and the last page may hold other parts, which are then read again.
+/// The first and last pages may hold other parts, which are then read again.
 void MappedFile::release(std::span<const std::byte> part) const {
   auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)), first = reinterpret_cast<uintptr_t>(part.data());
   uintptr_t begin = first & ~(page - 1);

@@ -1,5 +1,5 @@
-// How inputs are opened: regular files only, so that a pipe, a device or a folder is an error at once and never waited
-// for. And a file's bytes, mapped read-only.
+// Opens inputs: only regular files, so that a pipe, a device or a folder is an error at once and never blocks. Also
+// maps a file's bytes read-only.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace dtc {
 /// regular file.
 int openInput(const std::string &path);
 
-/// Who reads or writes a mapped file gives it back after so many bytes: they would count as memory of the process.
+/// Code that reads or writes a mapped file releases it after this many bytes: they would count as the process's memory.
 inline constexpr size_t HeldFileBytes = 8 << 20;
 
 class MappedFile {
@@ -29,7 +29,7 @@ public:
   std::span<const std::byte> bytes() const { return {data, size}; }
   std::string_view text() const { return {reinterpret_cast<const char *>(data), size}; }
 
-  /// Gives back the memory of a part that has been read; it is read from the file again when it is needed again.
+  /// Releases the memory of a part that has been read; it is read from the file again when needed.
   void release(std::span<const std::byte> part) const;
 
 private:

@@ -1,5 +1,5 @@
-// How deep a JSON text nests, counted before it is parsed: parsers and what walks their documents call themselves once
-// a level, so a text that nests thousands deep would end the process.
+// How deep a JSON text nests, counted before it is parsed: parsers and code that walks their documents recurse once per
+// level, so a text nested thousands deep would crash the process.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@ namespace dtc {
 /// Levels of objects and arrays that a JSON text may have. Files of models have fewer than ten.
 inline constexpr size_t jsonNestingLimit = 100;
 
-/// Whether some value of a JSON text lies within more than `limit` objects and arrays. Brackets in strings do not
-/// count. The text need not be valid: where it is not, the parser says so.
+/// Whether some value of a JSON text is nested in more than `limit` objects and arrays. Brackets in strings do not
+/// count. The text need not be valid: the parser reports errors.
 inline bool jsonNestsDeeper(std::string_view text, size_t limit = jsonNestingLimit) {
   size_t depth = 0;
   bool inString = false;
   for (size_t i = 0; i < text.size(); ++i) {
     char c = text[i];
     if (inString && c == '\\')
-      ++i; // whatever it escapes
+      ++i; // skips the escaped character
     else if (c == '"')
       inString = !inString;
     else if (!inString && (c == '{' || c == '[')) {

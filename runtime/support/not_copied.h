@@ -1,4 +1,4 @@
-// What a class derives from whose objects own something that there is once.
+// Base class for classes whose objects own a unique resource.
 #pragma once
 
 namespace dtc {

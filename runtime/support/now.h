@@ -1,4 +1,4 @@
-// The clock of what is measured.
+// The clock for measurements.
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,7 @@
 
 namespace dtc {
 
-/// In nanoseconds, from some point on; never goes back.
+/// Nanoseconds since an arbitrary point; never goes back.
 inline int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 } // namespace dtc

@@ -31,8 +31,8 @@ OutputFile::~OutputFile() {
     ::close(descriptor);
 }
 
-/// Not posix_fallocate: where the file system cannot reserve, that reads and writes bytes here and there, which others
-/// may be writing too.
+/// Not posix_fallocate: if the file system cannot reserve, it reads and writes scattered bytes, which others may be
+/// writing, too.
 void OutputFile::reserve(uint64_t size) {
   int result;
   while ((result = fallocate(descriptor, 0, 0, static_cast<off_t>(size))) != 0 && errno == EINTR)
@@ -60,7 +60,7 @@ void OutputFile::allow(unsigned mode) {
     throw cannotWrite(path, errno);
 }
 
-/// Errors of a file on another machine may come no earlier than here.
+/// Errors of a remote file may be reported only here.
 void OutputFile::close() {
   if (::close(std::exchange(descriptor, -1)) != 0)
     throw cannotWrite(path, errno);
@@ -73,7 +73,7 @@ void OutputFile::finish() {
 }
 
 //===----------------------------------------------------------------------===//
-// A file by itself
+// A single file
 //===----------------------------------------------------------------------===//
 
 /// Where to write for `path`: an output named /dev/stdout must not replace that link.
@@ -99,12 +99,12 @@ static void requireReplaceable(const std::string &path, const std::string &targe
     throw Error("cannot write '" + escaped(path) + "': it is " +
                 (S_ISDIR(status.st_mode) ? "a directory" : "not a regular file") +
                 ", and would be replaced; choose another name");
-  // Its folder would let us, but who made it read-only meant it to stay.
+  // The folder would allow replacing it, but whoever made it read-only wanted to keep it.
   if (access(target.c_str(), W_OK) != 0)
     throw cannotWrite(path, errno);
 }
 
-/// Opens a new file beside `target`, whose name it puts into `temporary`; its descriptor, or -1 and errno.
+/// Opens a new file next to `target` and puts its name into `temporary`; returns its descriptor, or -1 and errno.
 static int openBeside(const std::string &path, const std::string &target, std::string &temporary) {
   requireReplaceable(path, target);
   temporary = target + ".XXXXXX";
@@ -168,7 +168,7 @@ void createDirectory(const fs::path &path) {
     throw cannotWrite(path, errno);
 }
 
-/// A file, or the names in a folder.
+/// Brings a file, or the names in a folder, to disk.
 static void toDisk(const fs::path &path) {
   OutputFile(path.string(), ::open(path.c_str(), O_RDONLY | O_CLOEXEC)).finish();
 }
@@ -178,8 +178,8 @@ static int renameDirectory(const fs::path &from, const fs::path &to, unsigned fl
   return renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags) == 0 ? 0 : errno;
 }
 
-/// In one instant, where the file system can do that. NFS cannot, nor an overlay for folders of its lower layers: there
-/// the old folder goes first. Returns the errno of what failed, or 0.
+/// Atomically, if the file system can do that. NFS cannot, nor can an overlay for folders of its lower layers: there
+/// the old folder is removed first. Returns the errno of what failed, or 0.
 static int replaceDirectory(const fs::path &unfinished, const fs::path &final) {
   int problem = renameDirectory(unfinished, final, RENAME_EXCHANGE);
   if (problem != EINVAL && problem != EXDEV && problem != ENOSYS && problem != EOPNOTSUPP)

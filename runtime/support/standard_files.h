@@ -1,4 +1,4 @@
-// Standard input, output and error, when whoever started us has closed one (`>&-`) or its disk is full.
+// Standard input, output and error, if the parent has closed one (`>&-`) or its disk is full.
 #pragma once
 
 #include "runtime/support/error.h"
@@ -10,9 +10,9 @@
 
 namespace dtc {
 
-/// Call it first in main. The next file opened would take the number of a closed one, and what is printed would end up
-/// in it: in a lock, a program, other ranks' memory. So /dev/null is opened in such a place, the wrong way round, for
-/// uses to fail as they would have.
+/// Call it first in main. The next file opened would take the number of a closed one, and printed text would end up in
+/// it: in a lock, a program, other ranks' memory. So this opens /dev/null there, with the wrong access mode, so that
+/// uses fail as they would have.
 inline void reserveStandardFiles() {
   for (int number : {0, 1, 2})
     if (fcntl(number, F_GETFD) < 0)
@@ -23,7 +23,7 @@ inline Error cannotPrint(int number) {
   return Error(std::string("cannot write to the standard output: ") + std::strerror(number));
 }
 
-/// Throws Error (Runtime) unless all that was printed has been written: exit code 0 promises a whole answer.
+/// Throws Error (Runtime) unless all output has been written: exit code 0 promises a complete answer.
 inline void requirePrinted() {
   if (std::fflush(stdout) != 0 || std::ferror(stdout))
     throw cannotPrint(errno);

@@ -1,4 +1,4 @@
-// When something was, for people and for their tools: UTC in ISO 8601.
+// Times for people and tools: UTC in ISO 8601.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@ inline std::string utcText(std::chrono::system_clock::time_point time, bool thou
   return std::string(text, length) + "Z";
 }
 
-/// The time and a space before a line of a log; nothing where `stream` is a terminal, whose reader sees when.
+/// The time and a space, to begin a log line; empty if `stream` is a terminal.
 inline std::string timeStamp(std::FILE *stream) {
   return isatty(fileno(stream)) ? "" : utcText(std::chrono::system_clock::now()) + " ";
 }

@@ -1,21 +1,21 @@
-// toml++, without its assumptions about the text. Its parser claims of some places that no malformed text can lead
-// there; some do ("[{}]", "[[ }"), and are then refused in good order. As promises to the optimizer these claims are
-// undefined behaviour, as assertions they would end the process. So they are neither.
+// toml++, without its assumptions about the text. Its parser asserts that malformed text cannot reach certain places.
+// Some texts do ("[{}]", "[[ }"), and are then refused properly. As optimizer hints these assertions would be undefined
+// behaviour, as real assertions they would end the process. So they are disabled.
 #pragma once
 
 #pragma push_macro("NDEBUG")
-#undef NDEBUG // or TOML_ASSERT would not be asked
+#undef NDEBUG // otherwise TOML_ASSERT would not be used
 #define TOML_ASSERT(claim) static_cast<void>(0)
 #include <toml++/toml.h>
 #pragma pop_macro("NDEBUG")
 #include <algorithm>
-#include <cassert> // as this file's reader wants it
+#include <cassert> // restores the including file's setting
 #include <utility>
 #include <vector>
 
 namespace dtc {
 
-/// A table's entries in the order of the file, where that counts: toml++ sorts keys.
+/// A table's entries in file order, for uses where that matters: toml++ sorts keys.
 inline std::vector<std::pair<const toml::key *, const toml::node *>> inFileOrder(const toml::table &table) {
   std::vector<std::pair<const toml::key *, const toml::node *>> entries; // keys are distinct places
   for (auto &&[key, value] : table)

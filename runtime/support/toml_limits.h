@@ -1,5 +1,5 @@
-// Limits on TOML texts, held before they are parsed: toml++ bounds the nesting of brackets but not of dotted keys and
-// section names, and destroys what they make by recursion, so a file of a few kilobytes would end the process.
+// Limits on TOML texts, checked before parsing: toml++ bounds the nesting of brackets but not of dotted keys and
+// section names, and destroys the resulting tables recursively, so a file of a few kilobytes could crash the process.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ struct TomlLimits {
   static constexpr int Nesting = 16;  ///< of brackets and braces
 };
 
-/// What of a text is beyond the limits, and in which line (from 1).
+/// What exceeds the limits in a text, and in which line (from 1).
 struct TomlExcess {
   size_t line;
   std::string problem;
@@ -85,7 +85,7 @@ private:
       if (text[at] == '\n') {
         ++line;
         if (!multiline)
-          return; // an error of the parser's
+          return; // the parser will report it
       } else if (text[at] == '\\' && quote == '"') {
         ++at;
         line += at < text.size() && text[at] == '\n';

@@ -1,4 +1,4 @@
-// What is said of an output that cannot be written, wherever that is found: what, why, and what to do.
+// The message for an output that cannot be written: what, why, and what to do.
 #pragma once
 
 #include "runtime/support/error.h"
@@ -45,8 +45,8 @@ inline Error cannotWrite(const std::string &path, int number) {
   return Error("cannot write '" + escaped(path) + "': " + std::strerror(number) + "; " + writeRemedy(path, number));
 }
 
-/// Links are written through, as an output may lie elsewhere; but not those of another user, who would choose what of
-/// this user's is overwritten. Root's are the system's own. Throws Error (Runtime).
+/// Outputs may be links to files elsewhere. But another user's link is refused, because that user could choose which of
+/// this user's files is overwritten. Root's links belong to the system. Throws Error (Runtime).
 inline void requireOwnLink(const std::string &path) {
   struct stat status;
   if (lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode) && status.st_uid != geteuid() && status.st_uid != 0)
@@ -54,7 +54,7 @@ inline void requireOwnLink(const std::string &path) {
                 " has made; remove it, or choose a folder in which others may not write");
 }
 
-/// An output that is also read would be gone before that. Throws Error (BadInput).
+/// An output that is also an input would be lost before it is read. Throws Error (BadInput).
 inline void requireNoInput(const std::string &path, const std::vector<std::string> &inputs) {
   std::error_code ignored;
   for (const std::string &input : inputs)
@@ -63,7 +63,7 @@ inline void requireNoInput(const std::string &path, const std::vector<std::strin
                   "'" + escaped(path) + "' is also read, as '" + escaped(input) + "'; choose another name");
 }
 
-/// Runs `attempt`; its Error begins with the option that the path is from, as in "--out runs/1".
+/// Runs `attempt`; its Error begins with the option that the path comes from, as in "--out runs/1".
 template <typename Attempt> void asOption(const std::string &option, Attempt attempt) {
   try {
     attempt();
