@@ -75,7 +75,7 @@ std::span<const std::string_view> harmlessConfigKeys() {
       "output_attentions", "output_hidden_states", "output_past", "predict_special_tokens", "pretraining_tp",
       "reorder_and_upcast_attn", "return_dict", "torch_dtype", "torchscript", "transformers.js_config",
       "transformers_version", "use_cache",
-      // heads that are not trained here
+      // heads that dtc does not train
       "_num_labels", "cross_attention_hidden_size", "finetuning_task", "id2label", "is_encoder_decoder", "label2id",
       "num_labels", "problem_type", "summary_activation", "summary_first_dropout", "summary_proj_to_labels",
       "summary_type", "summary_use_proj", "task_specific_params", "tie_encoder_decoder",
@@ -94,8 +94,8 @@ std::span<const std::string_view> harmlessConfigKeys() {
 
 using Meaning = ConfigValues;
 
-/// The entries of rope_scaling or rope_parameters: the base and the share of a head's elements are said by `theta` and
-/// `share` in older files, and a default rotary says no more than these. What is left goes to `rest`.
+/// The entries of rope_scaling or rope_parameters: older files have the base and the share of a head's elements in
+/// `theta` and `share`, and a default rotary has only these. Everything else goes to `rest`.
 static void joinRotaryEntries(Meaning &meaning, json entries, const char *theta, const char *share, const char *rest) {
   for (auto [inside, outside] : {std::pair("rope_theta", theta), std::pair("partial_rotary_factor", share)})
     if (entries.contains(inside)) {
@@ -111,7 +111,7 @@ static void joinRotaryEntries(Meaning &meaning, json entries, const char *theta,
     meaning[rest] = entries;
 }
 
-/// Older files say rope_theta and rope_scaling, newer ones put both into rope_parameters, by layer type where these
+/// Older files have rope_theta and rope_scaling, newer ones put both into rope_parameters, per layer type if they
 /// differ.
 static void joinRotary(Meaning &meaning) {
   const char *theta = meaning.contains("rotary_emb_base") ? "rotary_emb_base" : "rope_theta",
@@ -132,14 +132,14 @@ static void joinRotary(Meaning &meaning) {
   }
 }
 
-/// What each layer is where the lists of layers are absent.
+/// Sets each layer's kind if the lists of layers are absent.
 static void fillLayers(Meaning &meaning) {
   auto number = [&](const char *key, int64_t absent) {
     return meaning.contains(key) && meaning[key].is_number_integer() ? meaning[key].get<int64_t>() : absent;
   };
   int64_t layers = number("num_hidden_layers", 0), interval = number("no_rope_layer_interval", 0);
   int64_t pattern = number("sliding_window_pattern", 0);
-  constexpr int64_t most = 100000; // what lists more is no model
+  constexpr int64_t most = 100000; // no real model has more
   if (layers > most)
     return;
   if (interval > 0 && !meaning.contains("no_rope_layers"))
@@ -162,7 +162,7 @@ static void fillLayers(Meaning &meaning) {
     meaning.erase("max_window_layers");
 }
 
-/// What depends on other keys where it is absent, and activations of one meaning and two names.
+/// Fills in absent keys that depend on other keys, and unifies synonyms of activations.
 static void fillDerived(Meaning &meaning) {
   auto whole = [&](const char *key) { return meaning.contains(key) && meaning[key].is_number_integer(); };
   auto derive = [&](const char *key, std::optional<int64_t> value) {
@@ -186,8 +186,8 @@ static void fillDerived(Meaning &meaning) {
         found->second = common;
 }
 
-/// The keys that decide what a model computes from its weights, each with its value in one form. What is false or null
-/// is as if absent.
+/// The keys that decide what a model computes from its weights, each with a normalised value. False and null count as
+/// absent.
 static Meaning meaningOf(const json &config, const Meaning &defaults) {
   static const std::set<std::string_view> withoutEffect = {"attention_dropout",
                                                            "attn_pdrop",
@@ -251,7 +251,7 @@ void requireSameModel(const ProgramConfig &carried, const std::string &directory
 // Tensors
 //===----------------------------------------------------------------------===//
 
-/// Buffers that some writers store although they are no parameters.
+/// Buffers that some writers store although they are not parameters.
 static bool isBuffer(std::string_view name) {
   for (std::string_view end :
        {".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias", ".inv_freq"})
@@ -296,7 +296,7 @@ void requireKnownTensors(const SafetensorsModel &weights, std::span<const Parame
     names.push_back(parameter.name);
     SafetensorsModel::Found own = weights.find(parameter.name);
     if (!own)
-      continue; // whoever reads it says so
+      continue; // reported when it is read
     used.insert(own.entry);
     for (const std::string &other : parameter.tied)
       tied.emplace(weights.find(other).entry, &parameter.name);
@@ -313,7 +313,7 @@ void requireKnownTensors(const SafetensorsModel &weights, std::span<const Parame
   }
 }
 
-/// How to make a file that is read out of one that is not.
+/// How to convert an unsupported file to a supported one.
 static std::string remedyFor(const fs::path &file) {
   if (file.filename() == "model.safetensors" || file.filename() == "model.safetensors.index.json")
     return "it cannot be opened; is it a link to a file that is not there?";

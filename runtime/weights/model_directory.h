@@ -1,5 +1,5 @@
-// What a Hugging Face model directory says beside the values of its tensors, and whether it fits a program. The
-// compiler asks when it finds weights beside a config.json, every program when it starts from weights.
+// What a Hugging Face model directory says besides the values of its tensors, and whether it fits a program. The
+// compiler checks this when it finds weights next to a config.json, every program when it starts from weights.
 #pragma once
 
 #include "runtime/weights/safetensors.h"
@@ -14,12 +14,12 @@
 
 namespace dtc {
 
-/// A config.json: its text as it stands, and what it says.
+/// A config.json: its original text, and its parsed contents.
 struct ModelConfig {
   /// Reads a file. Throws Error (BadInput) where it is missing, no regular file, larger than a megabyte, nested deeper
   /// than jsonNestingLimit, or not a JSON object.
   static ModelConfig read(const std::string &path);
-  /// The same for a text that is at hand; `path` names it in messages.
+  /// Likewise for a text in memory; `path` names it in messages.
   static ModelConfig parse(std::string text, const std::string &path);
 
   std::string text;
@@ -35,14 +35,14 @@ using ConfigValues = std::map<std::string, nlohmann::json, std::less<>>;
 /// What a program carries of the model that it was compiled from.
 struct ProgramConfig {
   std::string text;     ///< its config.json; empty: the model was given as text
-  std::string defaults; ///< what its family assumes where a config.json is silent: a JSON object; empty: nothing
+  std::string defaults; ///< its family's defaults for keys missing in config.json: a JSON object; empty: none
   static ProgramConfig of(const abi::Manifest &manifest);
 };
 
-/// Throws Error (BadInput) naming the first key by which the model of `directory` computes something else from equal
-/// weights than the program's: another family, activation, rotary base, epsilon. Absent keys have the family's
-/// defaults. Dropout, the scheme of initialisation and harmless keys may differ. A model that was given as text is
-/// compared with nothing.
+/// Throws Error (BadInput) naming the first key that makes the model of `directory` compute something different from
+/// the program's with equal weights: another family, activation, rotary base, epsilon. Absent keys have the family's
+/// defaults. Dropout, the scheme of initialisation and harmless keys may differ. A model that was given as text is not
+/// compared.
 void requireSameModel(const ProgramConfig &program, const std::string &directory);
 
 /// A parameter's name, and the others under which files may hold it a second time.
@@ -51,14 +51,15 @@ struct ParameterNames {
   std::vector<std::string> tied = {};
 };
 
-/// Throws Error (BadInput) for the first tensor that a model of these parameters does not have. Passed over are buffers
-/// that some writers store (causal masks, rotary frequencies), and what stands under another name of a parameter where
-/// its values are the parameter's. `where` names the weights in messages.
+/// Throws Error (BadInput) for the first tensor that a model of these parameters does not have. It skips buffers that
+/// some writers store (causal masks, rotary frequencies), and tensors under another name of a parameter if they have
+/// the parameter's values. `where` names the weights in messages.
 void requireKnownTensors(const SafetensorsModel &weights, std::span<const ParameterNames> parameters,
                          const std::string &where);
 
-/// Whether `directory` has weights that can be read. Throws Error (BadInput) naming the file and what to do where it
-/// has weights of another kind or under another name only: they would be ignored, and training start from random ones.
+/// Whether `directory` has weights that can be read. Throws Error (BadInput) naming the file and what to do if it has
+/// weights only of another kind or under another name: they would be ignored, and training would start from random
+/// weights.
 bool hasWeights(const std::string &directory);
 
 /// The weights of `directory` for a program, after all of the checks above.

@@ -10,7 +10,8 @@ namespace fs = std::filesystem;
 
 namespace dtc {
 
-/// What makes a model directory usable beside weights and config.json, under the names that transformers looks for.
+/// The files besides weights and config.json that make a model directory usable, under the names that transformers
+/// expects.
 static constexpr const char *CarriedFiles[] = {"tokenizer.json",
                                                "tokenizer_config.json",
                                                "special_tokens_map.json",
@@ -24,8 +25,8 @@ static constexpr const char *CarriedFiles[] = {"tokenizer.json",
                                                "chat_template.jinja",
                                                "chat_template.json"};
 
-/// Programs and checkpoints hand these files on with rights of their own. A link in somebody's model directory may lead
-/// to what its reader keeps to himself.
+/// Programs and checkpoints pass these files on with their own permissions. A link in somebody's model directory may
+/// point to a private file of its reader.
 static void requireMeantForOthers(const fs::path &path, const fs::path &directory) {
   std::error_code unknown;
   if (!fs::is_symlink(path, unknown))

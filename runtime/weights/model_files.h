@@ -1,4 +1,4 @@
-// What lies in a model directory beside weights and config.json and goes wherever the model goes.
+// The files in a model directory besides weights and config.json that accompany the model.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -10,8 +10,8 @@
 
 namespace dtc {
 
-/// The tokenizer's files and the like that there are. `warn` hears of one that is too large and left out. Throws Error
-/// (BadInput) naming a file that is a link to what fewer may read than the directory's config.json.
+/// Existing tokenizer files and the like. Calls `warn` for one that is too large and left out. Throws Error (BadInput)
+/// naming a file that is a link to a file that fewer users may read than the directory's config.json.
 std::vector<abi::ModelFile> readModelFiles(const std::filesystem::path &directory,
                                            const std::function<void(const std::string &)> &warn);
 

@@ -61,7 +61,7 @@ void readAs(const SafetensorsFile &file, const SafetensorsEntry &entry, int64_t 
   const std::byte *from = file.bytes(entry).data() + first * bytes;
   stride *= bytes;
   const abi::ElementType *type = abi::findSafetensorsType(entry.type);
-  if (type && type->type == abi::F32) // as readElement does, in one instruction
+  if (type && type->type == abi::F32) // the same as readElement, in one instruction
     convert(from, stride, out, load<float>);
   else if (type && type->isFloating())
     convert(from, stride, out, [type](const std::byte *at) { return abi::readElement(*type, at); });

@@ -1,9 +1,9 @@
 // Hugging Face's safetensors format: an 8-byte little-endian header length, a JSON header that gives each tensor's
 // type, shape and byte range, then the tensors' bytes, row-major and without gaps.
 //
-// Files come from anywhere, so everything is checked before anything is read: errors are Error (BadInput) naming file,
-// tensor and value. The header is parsed event by event: a hostile one is refused at its first offence, without
-// building a document of it.
+// Files are untrusted, so everything is checked before anything is read: errors are Error (BadInput) naming file,
+// tensor and value. The header is parsed event by event: a hostile one is refused at its first error, without building
+// a document from it.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -40,14 +40,14 @@ public:
   const std::string &path() const { return file.path(); }
   const std::vector<SafetensorsEntry> &entries() const { return tensors; } ///< in order of their bytes
   const std::map<std::string, std::string> &metadata() const { return properties; }
-  /// Null when there is none of that name.
+  /// Null if there is none of that name.
   const SafetensorsEntry *find(std::string_view name) const;
 
   std::span<const std::byte> bytes(const SafetensorsEntry &entry) const;
-  /// Gives back the memory of a tensor, or of a part of the file, that has been read.
+  /// Releases the memory of a tensor, or of a part of the file, that has been read.
   void release(const SafetensorsEntry &entry) const { release(bytes(entry)); }
   void release(std::span<const std::byte> part) const { file.release(part); }
-  /// All that comes before the tensors' bytes.
+  /// Everything before the tensors' bytes.
   std::span<const std::byte> headerBytes() const { return file.bytes().first(dataBegin); }
 
   /// Reads `out.size()` elements, `stride` elements apart, from element `first`; F32, F16, BF16 and F64 are converted.
@@ -63,14 +63,14 @@ private:
   uint64_t dataBegin = 0;
 };
 
-/// The weights of a model directory: model.safetensors, or the shards that model.safetensors.index.json lists. Or
-/// other tensors that are kept in the same way under another name than "model".
+/// The weights of a model directory: model.safetensors, or the shards that model.safetensors.index.json lists. Or other
+/// tensors stored in the same way under a name other than "model".
 class SafetensorsModel {
 public:
   /// Whether `directory` has weights in this format.
   static bool present(const std::string &directory);
 
-  /// Throws Error (BadInput) when there are none, when a shard named by the index is missing or lies outside the
+  /// Throws Error (BadInput) when there are none, when a shard named by the index is missing or is outside the
   /// directory, or when the index names a tensor that its shard does not hold.
   explicit SafetensorsModel(const std::string &directory, const std::string &stem = "model");
 
@@ -93,7 +93,7 @@ private:
   std::map<std::string, Found, std::less<>> tensors;
 };
 
-/// Where everything will lie in a file to be written.
+/// The layout of a file to be written.
 struct SafetensorsLayout {
   std::string header;                    ///< length prefix included: the file's first bytes
   std::vector<SafetensorsEntry> entries; ///< with byte ranges filled in

@@ -21,7 +21,7 @@ int64_t SafetensorsEntry::elements() const { return productOf(shape); }
 uint64_t safetensorsTypeBytes(std::string_view type) {
   if (const abi::ElementType *row = abi::findSafetensorsType(type))
     return row->bytes;
-  // What the format has beside the types of programs.
+  // The format's types that programs do not have.
   static const std::map<std::string_view, uint64_t> others = {{"BOOL", 1}, {"U8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1},
                                                               {"U16", 2},  {"I16", 2}, {"U32", 4},     {"U64", 8},
                                                               {"I64", 8},  {"F64", 8}};
@@ -185,7 +185,7 @@ private:
   throw Error(ExitCode::BadInput, fmt::format("'{}' is not a usable safetensors file: {}", path, why));
 }
 
-/// Type, shape and byte range of one entry agree and lie within the data section.
+/// Checks that an entry's type, shape and byte range agree and are within the data section.
 void checkEntry(const SafetensorsEntry &entry, uint64_t dataBytes, const std::string &path) {
   uint64_t bytes = safetensorsTypeBytes(entry.type);
   if (bytes == 0)
