@@ -1,4 +1,4 @@
-// What tells the data of one run from that of another, without a comparison of all bytes.
+// Distinguishes one run's data from another's without comparing all bytes.
 #pragma once
 
 #include "runtime/checkpoint/trainer_state.h"
@@ -9,12 +9,12 @@
 
 namespace dtc {
 
-/// What tells tokens and loss masks from others: their bytes, and a hash of what sampleOf() takes of each file; of all
-/// of it when `whole`, as checkpoints of format 2 have it. For files of up to 64 MiB that is the same.
+/// The fingerprint of tokens and loss masks: their bytes, and a hash of what sampleOf() takes from each file; of the
+/// whole file with `whole`, as in checkpoints of format 2. For files of up to 64 MiB the two are equal.
 DataFingerprint fingerprintOf(const TokenData &data, bool whole = false);
 
-/// The same of what is trained on. Of one source it is that of its tokens; of a mixture the weights and where sources
-/// end are part of it.
+/// The fingerprint of the training data. For one source it is that of its tokens; for a mixture it includes the weights
+/// and where sources end.
 DataFingerprint fingerprintOf(const std::vector<Source> &sources, bool whole = false);
 
 /// For people.

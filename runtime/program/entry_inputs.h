@@ -1,5 +1,5 @@
-// What the host fills in before an entry of a timetable runs: the inputs that its list reads, in the place that the
-// entry names. What lies there already stays.
+// The inputs that the host fills in before a timetable entry runs: those that its list reads, in the place that the
+// entry names. Inputs that are already there are kept.
 #pragma once
 
 #include "runtime/abi/addresses.h"
@@ -20,10 +20,10 @@ public:
   /// The executor outlives the inputs.
   explicit EntryInputs(Executor &executor);
 
-  /// From here on nothing lies there.
+  /// Forgets all inputs that were filled in.
   void forget() { filled.clear(); }
 
-  /// Calls fill(tensor, place) for what an entry reads that does not lie there yet. `step`: that it is for.
+  /// Calls fill(tensor, place) for each input of an entry that is not there yet. `step`: the step it is for.
   template <typename Fill> void fillMissing(const abi::TimetableEntry &entry, int64_t step, Fill fill) {
     auto read = inputsOf.find(entry.list());
     if (read == inputsOf.end())
@@ -39,10 +39,10 @@ public:
     }
   }
 
-  /// How a tensor is cut from samples; null where it is not.
+  /// How a tensor is sliced from samples; null if it is not.
   const BatchInput *samplesOf(const abi::Tensor &tensor) const;
 
-  /// Puts into an input what fill(values) writes.
+  /// Stores what fill(values) writes in an input.
   template <typename Fill> void write(const BatchInput &input, uint32_t place, Fill fill) {
     staged.resize(static_cast<size_t>(input.slice.localRows * input.slice.localColumns));
     fill(std::span(staged));
@@ -55,7 +55,7 @@ private:
   ListInputs inputsOf; ///< what each list reads
   std::map<std::pair<const abi::Tensor *, uint32_t>, std::pair<int64_t, int64_t>>
       filled;                  ///< by place: step, micro-batch
-  std::vector<int32_t> staged; ///< of one input, on their way to the device
+  std::vector<int32_t> staged; ///< of one input, before the copy to the device
 };
 
 } // namespace dtc

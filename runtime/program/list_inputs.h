@@ -13,7 +13,7 @@ namespace dtc {
 
 using ListInputs = std::map<std::string, std::vector<const abi::Tensor *>, std::less<>>;
 
-/// Of a role, by the lists' names. Both outlive what is returned.
+/// The inputs of a role's lists, by name. Both arguments outlive the result.
 inline ListInputs inputsOfLists(const abi::Manifest &manifest, const abi::Role &role) {
   abi::TensorPlaces places;
   for (const abi::Tensor &tensor : role.tensors())

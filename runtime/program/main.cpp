@@ -48,12 +48,12 @@ static std::string meshText(const abi::Mesh &mesh) {
   return axes;
 }
 
-/// The number of ranks started is the number compiled for.
+/// Requires that as many ranks were started as the program was compiled for.
 static void checkWorld(const abi::Manifest &manifest, const RankIdentity &identity) {
   int ranks = Mesh(manifest.mesh()).ranks();
   if (identity.world == ranks)
     return;
-  // Every rank finds this; one says it.
+  // Every rank finds this; one reports it.
   std::string message = fmt::format("this program was compiled for {} rank{} (mesh {}), but {} started{}; start it by "
                                     "'dtc run -n {} PROGRAM', or compile it for another mesh",
                                     ranks, ranks == 1 ? "" : "s", meshText(manifest.mesh()), identity.world,
@@ -61,7 +61,7 @@ static void checkWorld(const abi::Manifest &manifest, const RankIdentity &identi
   throw Error(ExitCode::BadInput, identity.rank == 0 ? message : "");
 }
 
-/// That no rank waits for another for ever was proven of these command lists when they were compiled.
+/// Requires the certificate that these command lists were proven free of deadlock when they were compiled.
 static void requireCertificate(const abi::Manifest &manifest, const RankIdentity &identity) {
   if (manifest.has_certificate() && manifest.certificate().judged() == abi::hashOfJudged(manifest))
     return;
@@ -74,7 +74,7 @@ static void requireCertificate(const abi::Manifest &manifest, const RankIdentity
                   : "");
 }
 
-/// What a checkpoint tells of the program that wrote it: its hash and its layout.
+/// What a checkpoint records about the program that wrote it: its hash and its layout.
 static std::string describeProgram(const ProgramFile &program, const abi::Manifest &manifest) {
   return fmt::format("{} ({})", programHash(program.manifest(), program.kernels()), meshText(manifest.mesh()));
 }
@@ -85,7 +85,7 @@ static abi::Training effectiveSettings(const abi::Manifest &manifest, const Prog
   abi::Training training = manifest.training();
   try {
     changeTraining(training, options.settings);
-  } catch (const Error &error) { // every rank finds it; one says it
+  } catch (const Error &error) { // every rank finds it; one reports it
     throw Error(error.exitCode(), identity.rank == 0 ? error.what() : "");
   }
   if (options.steps)
@@ -105,7 +105,7 @@ static void requireItsKind(const abi::Manifest &manifest, const ProgramOptions &
     refuse(ExitCode::Usage, "--data is required; --help lists all options");
 }
 
-/// Says what ended this rank, unless another rank has the words, and tells peers and launcher.
+/// Reports what ended this rank, unless another rank has the message, and notifies peers and launcher.
 static int report(const RankIdentity &identity, const char *words, ExitCode code) {
   // A wrong command line is the same for all.
   bool toldElsewhere = !*words || (code == ExitCode::Usage && identity.rank != 0);
@@ -118,7 +118,8 @@ static int report(const RankIdentity &identity, const char *words, ExitCode code
   return static_cast<int>(code);
 }
 
-/// What `dtc run` does for its ranks: one of those on this host that have not failed does it for all.
+/// Writes the flight record, as `dtc run` does for its ranks: one rank of this host that has not failed writes it for
+/// all.
 static void recordFlight(const ControlBlock &host, const abi::Manifest &manifest, const RankIdentity &identity) {
   std::optional<FailureNotice> failure = host.failure();
   int first = 0;
@@ -130,7 +131,7 @@ static void recordFlight(const ControlBlock &host, const abi::Manifest &manifest
         identity.hasSeveralHosts() ? fmt::format("from-rank-{}", host.nameOf(0)) : "");
 }
 
-/// Of whatever was thrown.
+/// Reports any exception.
 static int reportException(const RankIdentity &identity, const std::exception &error) {
   if (const auto *ours = dynamic_cast<const Error *>(&error))
     return report(identity, ours->what(), ours->exitCode());
@@ -154,7 +155,7 @@ static std::string programVersion() {
   abi::Manifest manifest;
   try {
     manifest = parseManifest(ProgramFile::self().manifest(), "this program");
-  } catch (const Error &) { // the executable that programs are made of, or a damaged one
+  } catch (const Error &) { // the bare runtime executable, or a damaged program
     return text;
   }
   return fmt::format("{}target   {}\nmodel    {} for {}", text, manifest.target(), manifest.model_name(),
@@ -171,7 +172,7 @@ static int probeLinks(const ProgramOptions &options, CpuDevice &device, Connecti
     file.append(writeMoves(moves));
     file.publish(0600);
   }
-  connection.ranks().barrier(); // whoever leaves first takes its memory along
+  connection.ranks().barrier(); // a rank's memory is gone when it leaves
   return 0;
 }
 
@@ -189,7 +190,7 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
   int threads = options.threads ? options.threads : std::max(1, cores / identity.localWorld);
 
   const abi::Role &role = abi::roleOf(manifest, identity.rank);
-  std::optional<KernelLibrary> code; // loaded when peers can be told what is wrong with it
+  std::optional<KernelLibrary> code; // loaded once peers can be notified of errors in it
   std::optional<CudaDevice> gpu;
   std::optional<CpuDevice> cpu;
   if (abi::isForGpus(manifest))
@@ -200,7 +201,7 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
       return kernel.library() ? kernels::find(kernel.symbol()) : code->find(kernel.symbol());
     });
   Device &device = gpu ? static_cast<Device &>(*gpu) : *cpu;
-  std::unique_ptr<Memory> memory, hostMemory; // go after the connection, which shows the first one to peers
+  std::unique_ptr<Memory> memory, hostMemory; // destroyed after the connection, which shows the first one to peers
   Connection connection(identity, manifest, connectionOptions(program, options, identity));
   if (cpu && !options.probeLinks.empty())
     return probeLinks(options, *cpu, connection);
@@ -222,11 +223,11 @@ static int runRank(const ProgramOptions &options, const RankIdentity &identity) 
       return Generator(executor, training.seed(), options, describeProgram(program, manifest), threads).run();
     return Trainer(executor, training, options, describeProgram(program, manifest), threads).run();
   } catch (const std::exception &error) {
-    if (*error.what()) // else another rank tells
+    if (*error.what()) // otherwise another rank reports
       connection.ranks().poison(wordsOf(error));
     if (const ControlBlock *host = connection.ranks().meetingPlace(); host && identity.launcher != "dtc run")
       recordFlight(*host, manifest, identity);
-    if (gpu) // whose work, a collective that peers no longer join, would be waited for
+    if (gpu) // otherwise exit would wait for its work: a collective that peers no longer join
       std::_Exit(reportException(identity, error));
     throw;
   }
@@ -240,7 +241,7 @@ int main(int argc, char **argv) {
     identity = discoverRank(processEnvironment());
     ProgramOptions options = parseOptions(argc, argv, programVersion);
     options.startedAgain = identity.generation > 0;
-    if (options.evaluation.empty()) // which has nothing to save
+    if (options.evaluation.empty()) // an evaluation has nothing to save
       catchInterrupts();
     catchLostFiles(
         [&identity](const std::string &words) { std::_Exit(report(identity, words.c_str(), ExitCode::BadInput)); });

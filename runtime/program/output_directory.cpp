@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace dtc {
 
-/// What the second job is told.
+/// What a second job will be told.
 static std::string describeSelf() {
   char host[256] = "";
   gethostname(host, sizeof(host) - 1);
@@ -31,7 +31,7 @@ static std::string describeSelf() {
                      fmt::gmtime(std::time(nullptr)));
 }
 
-/// The holder's words; they come from a file, so only letters that are harmless in a terminal.
+/// The holder's description; it comes from a file, so only characters that are harmless in a terminal.
 static std::string describeHolder(int lock) {
   char text[300];
   ssize_t size = pread(lock, text, sizeof(text), 0);
@@ -57,7 +57,7 @@ OutputDirectory::OutputDirectory(const std::string &path) : path(path), name(fs:
 
 OutputDirectory::~OutputDirectory() { release(); }
 
-/// A run that ends takes the empty folders away that it had made, maybe while we make ours in them: then try again.
+/// A run that ends removes the empty folders that it had created, perhaps while we create ours in them: then try again.
 void OutputDirectory::makeFolders(bool isLast) {
   std::error_code ignored;
   for (fs::path folder = path; !folder.empty() && !fs::exists(folder, ignored); folder = folder.parent_path())
@@ -69,7 +69,7 @@ void OutputDirectory::makeFolders(bool isLast) {
     createDirectories(path); // says what is wrong
 }
 
-/// Does not hold it when the run before has ended between our opening and our locking its file: then try again.
+/// Fails to hold it if the previous run ended between our opening and locking its file: then try again.
 void OutputDirectory::acquire(bool isLast) {
   if (lock >= 0)
     close(lock);
@@ -90,7 +90,7 @@ void OutputDirectory::acquire(bool isLast) {
     throw Error(fmt::format("cannot lock '{}': it is replaced all the time; choose another folder", escaped(name)));
 }
 
-/// Whether what we opened still has its name.
+/// Whether the file that we opened still has its name.
 bool OutputDirectory::isCurrent() const {
   struct stat opened, named;
   return fstat(lock, &opened) == 0 && stat(name.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
@@ -100,7 +100,7 @@ bool OutputDirectory::isCurrent() const {
 /// For the second job.
 void OutputDirectory::sign() const {
   std::string self = describeSelf() + "\n";
-  errno = ENOSPC; // what a write that ends early does not say
+  errno = ENOSPC; // a short write does not set errno
   if (ftruncate(lock, 0) != 0 || pwrite(lock, self.data(), self.size(), 0) != static_cast<ssize_t>(self.size()))
     throw cannotWrite(name, errno);
 }
@@ -112,7 +112,7 @@ uint64_t OutputDirectory::identityOf(const std::string &path) {
 }
 
 void OutputDirectory::release() {
-  // While it is locked: whoever has opened it meanwhile sees that it has no name any more.
+  // Removes it while it is locked: a process that has opened it in the meantime sees that it has no name any more.
   if (held && isCurrent())
     unlink(name.c_str());
   if (lock >= 0)

@@ -1,4 +1,4 @@
-// The folder of a run's outputs: one job at a time, one run's results.
+// The folder of a run's outputs. It is used by one job at a time and holds one run's results.
 #pragma once
 
 #include "runtime/support/not_copied.h"
@@ -13,18 +13,18 @@ namespace dtc {
 /// before it has written anything leaves nothing: no lock, and no folder that was not there.
 class OutputDirectory : NotCopied {
 public:
-  /// Makes the folder and locks it. Throws Error (BadInput) telling who holds it, and Error (Runtime) naming path and
-  /// reason when it cannot be made or written.
+  /// Creates the folder and locks it. Throws Error (BadInput) saying who holds it, and Error (Runtime) naming path and
+  /// reason when it cannot be created or written.
   explicit OutputDirectory(const std::string &path);
   ~OutputDirectory();
 
-  /// Refuses to mix two runs: throws Error (BadInput) when there are results already. With `resumed`, those of the run
-  /// that this checkpoint belongs to are no hindrance, but later checkpoints than it are, unless they were `passedOver`
-  /// because they are damaged.
+  /// Refuses to mix two runs: throws Error (BadInput) when there are results already. With `resumed`, results of the
+  /// run of this checkpoint are accepted, but later checkpoints are not, unless they were `passedOver` because they are
+  /// damaged.
   void requireFor(const std::string &resumed, bool passedOver) const;
 
-  /// A number that tells the folder that some process holds from any other: of what it wrote into the lock. 0 where
-  /// this process sees no lock.
+  /// A number that identifies a folder held by some process, from the contents of its lock. 0 if this process sees no
+  /// lock.
   static uint64_t identityOf(const std::string &path);
 
 private:

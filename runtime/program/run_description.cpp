@@ -16,7 +16,7 @@ std::string describeMesh(const abi::Mesh &mesh) {
   return text;
 }
 
-/// All that decides the run but the model and its layout.
+/// Everything that determines the run except the model and its layout.
 static std::string settingsText(const abi::Manifest &manifest, const abi::Training &training) {
   return fmt::format("# The settings of this run; it had the mesh {}. To have them again: dtc compile --config\n\n{}",
                      describeMesh(manifest.mesh()), printTraining(training));
@@ -30,7 +30,7 @@ void describeRun(const std::string &folder, const abi::Manifest &manifest, const
   };
   write(RunFiles::Settings, settingsText(manifest, training));
   abi::Manifest shorter = manifest;
-  shorter.clear_model_files(); // which every checkpoint has
+  shorter.clear_model_files(); // every checkpoint has them
   write(RunFiles::Manifest, shorter.SerializeAsString());
 }
 

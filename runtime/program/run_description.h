@@ -1,4 +1,4 @@
-// What a run leaves about itself when it begins.
+// What a run records about itself when it begins.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"

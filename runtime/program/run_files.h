@@ -1,4 +1,4 @@
-// What a run leaves in its folder, --out, beside its event files: who writes it and who reads it agree here.
+// The files that a run leaves in its folder, --out, besides its event files: shared by writers and readers.
 #pragma once
 
 namespace dtc {

@@ -43,7 +43,7 @@ void Evaluation::loadWeights() {
                     [&](const abi::TimetableEntry &entry) { executor.run(entry); });
 }
 
-/// A passage that is longer than a batch has rows takes several; one that is shorter leaves rows empty.
+/// A passage with more windows than a batch has rows takes several batches; a shorter one leaves rows empty.
 LossSum Evaluation::evaluate(size_t passage) {
   LossSum ofPassage;
   for (int64_t window = 0; window < data->windowsOf(passage); window += evaluator.rows()) {
@@ -61,7 +61,7 @@ LossSum Evaluation::evaluate(size_t passage) {
   return ofPassage;
 }
 
-/// The loss is the same on all ranks. One that holds a bad weight names it.
+/// The loss is the same on all ranks. A rank with a bad weight names it.
 void Evaluation::blameWeights(size_t passage, double loss) {
   std::string what = fmt::format("the loss of {} is {}",
                                  options.byDocument ? fmt::format("document {}", passage) : tokens.describe(), loss);
@@ -75,7 +75,7 @@ void Evaluation::blameWeights(size_t passage, double loss) {
   throw Error(ExitCode::NonFinite, isFirst() ? what + " though all weights are finite" : "");
 }
 
-/// Who waits for long is told every 10 s how far it is.
+/// In a long evaluation, prints the progress every 10 s.
 void Evaluation::tellProgress() {
   auto now = std::chrono::steady_clock::now();
   if (!isFirst() || now - told < std::chrono::seconds(10))

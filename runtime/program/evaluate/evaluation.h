@@ -1,5 +1,5 @@
-// What a program does for `dtc eval`: the loss of its weights over token files. Nothing is trained and no run directory
-// is made.
+// Computes the loss of a program's weights over token files, for `dtc eval`. It trains nothing and creates no run
+// directory.
 #pragma once
 
 #include "runtime/checkpoint/state.h"
@@ -16,11 +16,10 @@ namespace dtc {
 class Evaluation {
 public:
   /// Reads data and weights; all ranks construct it together. `training`: the manifest's with the user's changes.
-  /// Throws Error (BadInput) for what cannot be evaluated, in words on one rank.
+  /// Throws Error (BadInput) for what cannot be evaluated, with a message on one rank.
   Evaluation(Executor &executor, const abi::Training &training, const ProgramOptions &options);
 
-  /// Rank 0 writes an EvaluationResult to the file of --evaluation. Throws Error (NonFinite) where a loss is not
-  /// finite.
+  /// Rank 0 writes an EvaluationResult to the file of --evaluation. Throws Error (NonFinite) if a loss is not finite.
   void run();
 
 private:

@@ -1,4 +1,4 @@
-// The evaluation timetable of a role, walked: the loss of one batch, without any change of the state.
+// Runs a role's evaluation timetable: the loss of one batch, without changing the state.
 #pragma once
 
 #include "runtime/data/evaluation_result.h"
@@ -15,7 +15,7 @@ public:
   /// Both outlive the evaluator.
   Evaluator(Executor &executor, EntryInputs &inputs);
 
-  /// Of a batch, over all ranks.
+  /// The rows of a batch, over all ranks.
   int64_t rows() const { return batchRows; }
 
   /// Writes a part of the slice's rows and columns into `values`; the slice's micro-batch begins at row `firstRow` of

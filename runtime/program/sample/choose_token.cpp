@@ -49,7 +49,7 @@ int64_t findLargest(std::span<const float> logits) {
   return largest;
 }
 
-/// The K largest, and those equal to the last of them.
+/// Keeps the K largest, and those equal to the last of them.
 void keepLargest(std::vector<Score> &scores, int64_t count) {
   if (count == 0 || count >= static_cast<int64_t>(scores.size()))
     return;
@@ -58,14 +58,14 @@ void keepLargest(std::vector<Score> &scores, int64_t count) {
   std::erase_if(scores, [&](const Score &score) { return score.value < least; });
 }
 
-/// The most probable ones up to the one that makes `share` of the probability full.
+/// Keeps the most probable ones until they have `share` of the probability.
 void keepProbable(std::vector<Score> &scores, double share) {
   if (share >= 1)
     return;
   double total = 0;
   for (const Score &score : scores)
     total += std::exp(score.value);
-  // Seldom many stay: they are taken from a heap, one by one, rather than sorted.
+  // Usually few are kept, so they are taken from a heap one by one instead of sorting.
   auto isAfter = [](const Score &a, const Score &b) { return isBefore(b, a); };
   std::make_heap(scores.begin(), scores.end(), isAfter);
   auto end = scores.end();
@@ -107,7 +107,7 @@ int64_t chooseToken(std::span<const float> logits, const Choice &choice, TokenPl
   std::vector<Candidate> remaining = candidates(logits, choice);
   uint32_t stream =
       random::stream(static_cast<uint32_t>(choice.seed), static_cast<uint32_t>(choice.seed >> 32), place.row);
-  // Two draws of 24 bits: tokens of a large vocabulary are rarer than one can tell apart.
+  // Two draws of 24 bits: one draw is too coarse for the rare tokens of a large vocabulary.
   double drawn =
       random::uniform(stream, 2 * place.position) + random::uniform(stream, 2 * place.position + 1) * 0x1p-24;
   double sum = 0;

@@ -17,8 +17,8 @@ struct Choice {
   uint64_t seed = 0;
 };
 
-/// Where a token stands decides the number that is drawn for it. So a choice is the same on every rank, in every layout
-/// and whatever other rows there are.
+/// A token's position determines its random number. So a choice is the same on every rank, in every layout and whatever
+/// other rows there are.
 struct TokenPlace {
   uint32_t row = 0; ///< of the request
   uint64_t position = 0;
@@ -34,7 +34,7 @@ struct Candidate {
 /// NaN or infinity or none is a number, and Error (BadInput) for a choice out of its range.
 std::vector<Candidate> candidates(std::span<const float> logits, const Choice &choice);
 
-/// The id of the token that follows. Throws as `candidates`.
+/// The id of the token that follows. Throws like `candidates`.
 int64_t chooseToken(std::span<const float> logits, const Choice &choice, TokenPlace place);
 
 } // namespace dtc

@@ -1,4 +1,4 @@
-// What a program that generates is asked for: a file of JSON.
+// A request to a program that generates text: a JSON file.
 //
 //   {"prompts": [[464, 3290], [40]], "max_tokens": 32, "stop": [50256], "temperature": 0.8, "top_k": 40, "top_p": 0.95,
 //    "seed": 1}
@@ -23,7 +23,7 @@ struct GenerationRequest {
   Choice choice;
 };
 
-/// Throws Error (BadInput) for what is no request, or none that this program can answer, naming the file, the key and
+/// Throws Error (BadInput) for an invalid request or one that this program cannot answer, naming the file, the key and
 /// the value.
 GenerationRequest readRequest(const std::string &path, const abi::Manifest &manifest);
 

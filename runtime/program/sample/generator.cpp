@@ -23,7 +23,7 @@
 namespace dtc {
 
 namespace {
-/// Adds the seconds of its life to a number.
+/// Adds its lifetime in seconds to a number.
 class Stopwatch {
 public:
   explicit Stopwatch(double &seconds) : seconds(seconds) {}
@@ -61,7 +61,7 @@ void Generator::loadWeights(uint64_t seed, const ProgramOptions &options, int th
   runTogether(executor.communicator(), [&] { state.initialize(seed, threads); });
 }
 
-/// Lines come as they are made; that nobody reads them any more is no failure.
+/// Lines are printed immediately; a reader that goes away is not a failure.
 static void requireRead() {
   std::fflush(stdout);
   if (interruptRequested() != SIGPIPE)
@@ -113,7 +113,7 @@ void Generator::continueRows() {
   }
 }
 
-/// In equal pieces as far as may be: what is filled up is work for nothing.
+/// In pieces as equal as possible: padding is wasted work.
 void Generator::readPrompt(int64_t length) {
   int64_t most = hasCaches ? sizes().prompt() : length;
   for (int64_t first = 0; first < length; first += most)
@@ -162,7 +162,7 @@ void Generator::fill(const abi::Tensor &input, int64_t first, int64_t count) {
   executor.write(input, values);
 }
 
-/// Every rank has all logits; what rank 0 chooses, all go on with.
+/// Every rank has all logits; all ranks continue with rank 0's choice.
 void Generator::chooseTokens() {
   std::vector<float> logits = executor.floats(abi::output::logits.name);
   size_t vocabulary = logits.size() / rows.size();

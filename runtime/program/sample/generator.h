@@ -1,9 +1,9 @@
 // Generation of text by one rank: weights in, prompts of token ids in, new tokens out.
 //
 // A prompt is read in pieces of the program's size: each brings keys and values of its positions into the caches, and
-// the last one the logits of the next token. From then on each new token is one walk through the timetable
-// "generation". Without caches the timetable "prompt" reads the whole row anew for each token. Prompts of one length
-// that follow each other are continued side by side, as many as the program has rows.
+// the last one the logits of the next token. From then on each new token is one run of the timetable "generation".
+// Without caches the timetable "prompt" reads the whole row again for each token. Consecutive prompts of the same
+// length are continued together, as many as the program has rows.
 #pragma once
 
 #include "runtime/checkpoint/state.h"
@@ -21,8 +21,8 @@ namespace dtc {
 
 class Generator {
 public:
-  /// Reads the request and the weights; all ranks construct it together. `seed` of the weights where there are none to
-  /// read. `program`: what tells programs apart.
+  /// Reads the request and the weights; all ranks construct it together. `seed`: of the weights if there are none to
+  /// read. `program`: identifies the program.
   Generator(Executor &executor, uint64_t seed, const ProgramOptions &options, const std::string &program, int threads);
 
   /// Rank 0 writes a line of JSON for each new token, at once, and one at the end. Returns the exit code: 0, or 128 + n
@@ -30,7 +30,7 @@ public:
   int run();
 
 private:
-  /// One of several rows side by side.
+  /// One of several rows that run together.
   struct Row {
     size_t prompt;               ///< its number; of those that only fill up the batch one that is continued beside
     std::vector<int32_t> tokens; ///< the prompt's and the new ones
@@ -56,7 +56,7 @@ private:
   bool hasCaches;
   GenerationRequest request;
   std::vector<Row> rows;
-  int stop = 0; ///< the signal by which somebody asks to stop
+  int stop = 0; ///< the signal that asked to stop
   // For the last line:
   int64_t promptTokens = 0, newTokens = 0, newRuns = 0;
   double promptSeconds = 0, newSeconds = 0;

@@ -1,4 +1,4 @@
-// What dtc and compiled programs share of their command lines: which words are refused, and what is said then.
+// Command-line checks shared by dtc and compiled programs: which words are refused, and with what message.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,16 +15,16 @@ namespace dtc {
 /// be called when all are added.
 void checkValues(CLI::App &app);
 
-/// Reads a whole number, and nothing beside it; false where there is none or it does not fit.
+/// Parses a text that is exactly one whole number; false if it is not one or does not fit.
 bool parseWhole(std::string_view text, int64_t &value);
 
 /// Refuses whole numbers below `least`.
 CLI::Validator atLeast(int64_t least);
 
-/// Makes bytes of a size such as 16GB (of 1000) or 512MiB (of 1024), and errors of what is none.
+/// Converts a size such as 16GB (of 1000) or 512MiB (of 1024) to bytes, and refuses anything else.
 void takeSize(CLI::Option *option);
 
-/// Options that `app` lacks and another command has, and what to say to who gives one here.
+/// Options that `app` lacks and another command has, and the advice to a user who gives one here.
 struct OtherOptions {
   std::vector<std::string> names;
   std::string advice; ///< "is ..."

@@ -1,5 +1,5 @@
-// What a shell offers for a word of a command line that is not finished: read from the description of the command line
-// itself, so that it is never older. The shells' own files (tools/dtc/completion) only ask and show.
+// What a shell offers to complete a word of a command line. It comes from the description of the command line itself,
+// so it is never out of date. The shells' own files (tools/dtc/completion) only ask and show.
 #pragma once
 
 #include <CLI/CLI.hpp>

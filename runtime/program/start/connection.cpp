@@ -30,7 +30,7 @@ static DescribePlace placesOf(const abi::Manifest &manifest) {
   return [&manifest](int rank, const CommandPlace &place) { return describePlace(manifest, rank, place); };
 }
 
-/// Ranks of two launchers on one machine do not share memory, whatever else they share.
+/// Ranks of different launchers on one machine do not share memory.
 static std::string hostOf(const std::string &meetingPlace) {
   struct stat status;
   if (meetingPlace.empty() || stat(meetingPlace.c_str(), &status) != 0)
@@ -86,7 +86,7 @@ std::unique_ptr<Communicator> Connection::join(Arena &arena) {
 
 std::unique_ptr<Communicator> Connection::joinHosts(Arena &arena) {
   SharedMemoryOptions local;
-  local.path = meetingPlace; // the job's server judges who does not answer
+  local.path = meetingPlace; // the job's server decides about silent ranks
   HostsOptions transport;
   if (options.verifyTransfers)
     transport.hashedUpTo = std::numeric_limits<double>::infinity();

@@ -1,5 +1,4 @@
-// How a rank of a program comes to exchange data with the others: alone, through memory of one host, over several
-// hosts, or between GPUs.
+// Connects a rank of a program with the others: alone, through one host's memory, over several hosts, or between GPUs.
 #pragma once
 
 #include "runtime/comm/local/in_process.h"
@@ -25,18 +24,18 @@ public:
     std::string program; ///< its hash
     job::Patience patience;
     bool shareGpu = false;
-    bool verifyTransfers = false; ///< hash what crosses between hosts over fast links too
-    /// Ends the process with these words, where a rank may wait for its GPU for ever.
+    bool verifyTransfers = false; ///< also hash data between hosts over fast links
+    /// Ends the process with this error, if a rank may be waiting for its GPU for ever.
     std::function<void(const Error &)> end;
   };
 
-  /// Joins the job of several hosts, if this rank belongs to one. `manifest` outlives the connection. Throws as
+  /// Joins the job of several hosts, if this rank belongs to one. `manifest` outlives the connection. Throws like
   /// job::readToken, job::Server and job::joinJob.
   Connection(RankIdentity identity, const abi::Manifest &manifest, Options options);
 
   ~Connection();
 
-  /// Joins ranks that are to have a GPU each, before they take memory of it: what NCCL needs comes first.
+  /// Joins ranks that have a GPU each, before they allocate GPU memory: NCCL allocates first.
   void join(CudaDevice &gpu);
   /// Connects the ranks' memories; `gpu`: null on a processor. Both outlive the connection.
   void connect(CudaDevice *gpu, Memory &memory);
@@ -51,14 +50,14 @@ private:
   RankIdentity identity;
   const abi::Manifest &manifest;
   Options options;
-  std::unique_ptr<job::Server> server; // rank 0's, where no launcher has one
+  std::unique_ptr<job::Server> server; // rank 0's, if no launcher has one
   std::shared_ptr<Membership> membership;
   std::string meetingPlace; // of this host's ranks
   InProcessJob alone{1};
-  std::optional<Arena> stage;                 // what hosts show each other where it is not the ranks' memory
-  std::unique_ptr<Communicator> hosts;        // where ranks do not exchange through it
-  std::unique_ptr<Communicator> communicator; // last: it stands on the others
-  NcclCommunicator *nccl = nullptr;           // which that is, where ranks have a GPU each
+  std::optional<Arena> stage;                 // the memory that peers see, if it is not the ranks' own memory
+  std::unique_ptr<Communicator> hosts;        // if ranks do not exchange data through it
+  std::unique_ptr<Communicator> communicator; // last member: it uses the others
+  NcclCommunicator *nccl = nullptr;           // the same object, if ranks have a GPU each
 };
 
 } // namespace dtc

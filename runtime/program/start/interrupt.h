@@ -3,8 +3,8 @@
 
 namespace dtc {
 
-/// From now on SIGINT, SIGTERM and SIGHUP are requests, and so is SIGPIPE: whoever read the output is gone (`| head
-/// -1`), and with it the wish to go on. A signal that was ignored at the start stays so (nohup, trap '' PIPE).
+/// From now on SIGINT, SIGTERM and SIGHUP are requests, and so is SIGPIPE: the reader of the output is gone (`| head
+/// -1`), so there is no reason to continue. A signal that was ignored at the start stays so (nohup, trap '' PIPE).
 void catchInterrupts();
 
 /// The signal that asked to stop, or 0.

@@ -1,4 +1,4 @@
-// Files that are read through memory and become shorter meanwhile: the system answers with a signal that names nothing.
+// Mapped files that are truncated while they are read: the system sends a signal that does not name the file.
 #pragma once
 
 #include <functional>

@@ -27,7 +27,7 @@ Examples:
   $ ./gpt --data corpus.bin --weights dtc-out/checkpoints/step-000100 --eval-only
   $ dtc run -n 4 ./gpt --data corpus.bin --set checkpoint_every=50 --trace 3-5)";
 
-/// What is said of those here.
+/// The advice about options of other commands.
 static std::vector<OtherOptions> optionsElsewhere() {
   return {{optionsOf(Command::Run),
            "is an option of 'dtc run' and goes before the program: dtc run OPTIONS PROGRAM ARGUMENTS"},
@@ -59,7 +59,7 @@ static void addSample(CLI::App &app, ProgramOptions &options) {
     sample->excludes(app.get_option(trains));
 }
 
-/// Tells a shell how a word goes on.
+/// Prints completions for a shell.
 [[noreturn]] static void answerShell(const CLI::App &app, int argc, char **argv) {
   KnownValues values;
   for (const std::string &key : settingKeys(/*open=*/true))

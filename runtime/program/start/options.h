@@ -27,19 +27,19 @@ struct ProgramOptions {
   int64_t replayCheck = 0;               ///< every so many steps one is computed twice; 0: none
   bool evalOnly = false;
   bool tensorboard = false;     ///< write the metrics as an event file too
-  bool graphs = true;           ///< on GPUs: give what is the same each step as CUDA graphs
+  bool graphs = true;           ///< on GPUs: run repeated work as CUDA graphs
   std::string tuned;            ///< on GPUs: the file of algorithms chosen by time; empty: by heuristic
   bool tf32 = false;            ///< on GPUs: products of f32 by TF32
   bool shareGpu = false;        ///< more ranks than GPUs
   double watchdog = 45;         ///< seconds
   double startTimeout = 60;     ///< seconds
-  bool verifyTransfers = false; ///< hash what crosses between hosts over fast links too
-  bool withoutCertificate = false; ///< run what was not proven to be free of deadlocks
-  bool verifyCheckpoint = true; ///< hold a checkpoint against its checksums before it is loaded
+  bool verifyTransfers = false; ///< also hash data between hosts over fast links
+  bool withoutCertificate = false; ///< run programs that were not proven free of deadlocks
+  bool verifyCheckpoint = true; ///< verify a checkpoint's checksums before loading it
   bool startedAgain = false;    ///< by the launcher, after a rank was lost
-  bool resumeAnyway = false;    ///< go on though data or settings that decide what the run means are others
-  std::string evaluation;       ///< of `dtc eval`: evaluate `data` and write what came out to this file; empty: train
-  bool byDocument = false;      ///< of `dtc eval`: each document by itself
+  bool resumeAnyway = false;    ///< resume although data or settings that define the run differ
+  std::string evaluation;       ///< of `dtc eval`: evaluate `data` and write the result to this file; empty: train
+  bool byDocument = false;      ///< of `dtc eval`: each document separately
   std::string probeLinks;       ///< of `dtc calibrate`: measure how fast ranks exchange data, into this file
 };
 

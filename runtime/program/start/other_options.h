@@ -1,4 +1,4 @@
-// Which command has which option: for messages about an option that stands at another command.
+// Which command has which option: for messages about an option given to the wrong command.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The inputs of a step that are cut from samples: which part of each a rank stores. The step and `dtc verify` both fill
-// inputs through this description, so that a wrong cut shows as a difference.
+// The inputs of a step that are sliced from samples: which part of each a rank stores. The step and `dtc verify` both
+// fill inputs through this description, so that a wrong slice shows as a difference.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"

@@ -7,7 +7,7 @@
 namespace dtc {
 
 namespace {
-/// Adds to a sum how long it lives.
+/// Adds its lifetime to a sum.
 class Waiting {
 public:
   explicit Waiting(std::optional<double> &sum) : sum(sum) {}
@@ -23,7 +23,7 @@ CheckpointPolicy::CheckpointPolicy(const Context &context, std::string root, int
     : context(context), checkpointer(context.state, context.communicator, std::move(root), checkpointOptions()),
       lastCheckpoint(lastCheckpoint) {}
 
-/// A launcher that starts ranks again wants to know how far they came.
+/// A launcher that restarts ranks needs to know how far they got.
 Checkpointer::Options CheckpointPolicy::checkpointOptions() {
   Whereabouts &here = context.communicator.whereabouts();
   return {.keep = context.training.keep(),
@@ -58,7 +58,7 @@ bool CheckpointPolicy::afterStep(const TrainerState &done, bool) {
   return saves;
 }
 
-/// Written while training goes on; the one before must be done by then.
+/// Starts writing while training continues; the previous checkpoint must be done by then.
 void CheckpointPolicy::begin(const TrainerState &done) {
   context.replicas.compare(done.step);
   Waiting waiting(waitedSeconds);
@@ -78,8 +78,8 @@ void CheckpointPolicy::endTraining(const TrainerState &done, int) {
   notePublished(checkpointer.finish());
 }
 
-/// Where a step is not finite or copies of the state differ, all ranks find it: the checkpoint under way, of a step
-/// before, can be brought to its end.
+/// If a step is not finite or copies of the state differ, all ranks find it, so the checkpoint in progress, of an
+/// earlier step, can be completed.
 void CheckpointPolicy::failTraining(const Error &error) {
   if (error.exitCode() != ExitCode::NonFinite && error.exitCode() != ExitCode::Corrupted)
     return;
@@ -93,7 +93,7 @@ void CheckpointPolicy::failTraining(const Error &error) {
 }
 
 //===----------------------------------------------------------------------===//
-// The one under way
+// The checkpoint in progress
 //===----------------------------------------------------------------------===//
 
 void CheckpointPolicy::beforeStateChanges() {

@@ -1,5 +1,5 @@
-// When a run writes a checkpoint: every so many steps while training goes on, and after the last step, also where a
-// signal stops the run. Where a step is not finite, the checkpoint under way is still completed. How checkpoints are
+// When a run writes checkpoints: at an interval of steps while training continues, and after the last step, even if a
+// signal stops the run. If a step is not finite, the checkpoint in progress is still completed. How checkpoints are
 // written and which are kept: checkpointer.h.
 #pragma once
 
@@ -46,7 +46,7 @@ private:
   Context context;
   Checkpointer checkpointer;
   int64_t lastCheckpoint;              // steps done when it was begun
-  std::optional<double> waitedSeconds; // that training has waited for checkpoints since the last line of metrics
+  std::optional<double> waitedSeconds; // time that training has waited for checkpoints since the last line of metrics
 };
 
 } // namespace dtc

@@ -21,7 +21,7 @@ bool HeldOutEvaluation::afterStep(const TrainerState &done, bool) {
   return true;
 }
 
-/// A run that a signal stops ends without one.
+/// A run stopped by a signal ends without an evaluation.
 void HeldOutEvaluation::endTraining(const TrainerState &done, int signal) {
   if (!signal && evaluated != done.step)
     evaluate(done.step);
@@ -36,7 +36,7 @@ void HeldOutEvaluation::evaluate(int64_t step) {
   context.report.noteEvaluation(step, loss);
 }
 
-/// The loss is the same on all ranks. One that holds a bad weight names it.
+/// The loss is the same on all ranks. A rank with a bad weight names it.
 void HeldOutEvaluation::blameWeights(int64_t step, double loss) {
   runTogether(context.communicator, [&] {
     try {

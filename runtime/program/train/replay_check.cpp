@@ -40,7 +40,7 @@ ReplayCheck::ReplayCheck(Executor &executor, const std::set<std::string> &stateW
   findPassing();
 }
 
-/// What the first pass leaves behind the second must not find: a kernel whose output has gaps does not write these.
+/// The second pass must not see what the first one left: a kernel whose output has gaps does not write the gaps.
 void ReplayCheck::findPassing() {
   std::vector<Range> kept;
   const abi::Role &role = executor.role();

@@ -1,10 +1,10 @@
-// Whether a step computes the same twice.
+// Checks that a step computes the same result twice.
 //
 // All that a step does before its first list that changes the state (forward and backward passes of all micro-batches,
 // reductions, norms) follows from the state, the inputs and the keys of random numbers, to the bit: sums do not depend
-// on timing. So it is run a second time from the same, and what every command writes is hashed both times. The first
-// command whose hash differs is where a processor or memory was wrong; by the end of the backward pass all gradients
-// would differ, and none would say where it began.
+// on timing. So it is run a second time from the same state, and the output of every command is hashed both times. The
+// first command whose hash differs shows where a processor or memory failed; by the end of the backward pass all
+// gradients would differ, and none would show where it began.
 #pragma once
 
 #include "runtime/executor/executor.h"
@@ -33,7 +33,7 @@ public:
   std::string describe() const;
 
   /// Runs these entries twice; `fill` is called before each, to fill in what it reads. Throws Error
-  /// (Corrupted) on all ranks where the two differ; the rank that came first to a difference has the words. Collective.
+  /// (Corrupted) on all ranks where the two differ; the rank with the earliest difference has the message. Collective.
   void run(int64_t step, const Fill &fill);
 
 private:

@@ -8,8 +8,8 @@
 
 namespace dtc {
 
-/// The lists of `role` with a command that writes where a parameter or a slot lies. Until such a list runs, the state
-/// is what it was after the last one.
+/// The lists of `role` with a command that writes a parameter or a slot. Until such a list runs, the state is what it
+/// was after the last one.
 std::set<std::string> listsThatWriteState(const abi::Manifest &manifest, const abi::Role &role);
 
 } // namespace dtc

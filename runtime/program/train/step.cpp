@@ -23,7 +23,7 @@ static const abi::Timetable &stepOf(const Executor &executor) {
   return abi::timetableOf(executor.role(), abi::stepTimetable);
 }
 
-/// On whatever rank: all follow what becomes of it.
+/// Whether any role reads it: all ranks must track it.
 static bool readsLossScale(const abi::Manifest &manifest) {
   return std::ranges::any_of(manifest.roles(), [](const abi::Role &role) {
     return std::ranges::any_of(
@@ -124,7 +124,7 @@ StepResult StepRunner::train(int64_t step, int64_t position, LossScale &scale, b
   underWay = goesOn && !timetable.drain().empty();
   runAll(underWay || timetable.drain().empty() ? timetable.period() : timetable.drain(),
          isReplayed ? replay->entries() : 0);
-  // These are global values: all ranks decide alike.
+  // These values are global, so all ranks decide the same.
   double tokens = executor.scalar(output::tokenCount.name);
   result.applied = executor.scalar(output::updateApplied.name) != 0;
   if (!result.applied) {
@@ -132,7 +132,7 @@ StepResult StepRunner::train(int64_t step, int64_t position, LossScale &scale, b
       throw Error(ExitCode::BadInput,
                   executor.rank() != 0 ? ""
                                        : fmt::format("step {}: its batch has {} tokens that count", step + 1, tokens));
-    // A loss that is not finite is none of the scale's doing.
+    // The scale is not to blame for a non-finite loss.
     if (!hasLossScale() || !scale.canShrink() || !std::isfinite(executor.scalar(output::lossSum.name)))
       blameNonFinite(now);
   }

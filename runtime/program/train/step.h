@@ -1,9 +1,9 @@
-// One training step and one evaluation: the role's timetables, walked.
+// Runs one training step or one evaluation: the role's timetables.
 //
 // What the lists compute is theirs to know. Before an entry runs, the inputs that its list reads are filled in, for its
-// micro-batch and its step, in the place that it names; what lies there already stays. Nothing is decided between two
-// entries: whether the state changes is a scalar on the device ("update_applied"), which the host reads when the step
-// is over.
+// micro-batch and its step, in the place that it names; inputs that are already there are kept. Nothing is decided
+// between two entries: whether the state changes is a scalar on the device ("update_applied"), which the host reads
+// when the step is over.
 #pragma once
 
 #include "runtime/checkpoint/loss_scale.h"
@@ -53,7 +53,7 @@ public:
   /// Whether the program takes a loss scale.
   bool hasLossScale() const { return takesLossScale; }
 
-  /// Makes what is derived of parameters; to be called whenever the host has written them.
+  /// Updates everything derived from parameters; call it whenever the host has written them.
   void refresh();
 
   /// Mean loss per token over the held-out samples: training.eval_batches global batches of them, or all for 0.

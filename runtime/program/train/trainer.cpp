@@ -57,7 +57,7 @@ Trainer::Trainer(Executor &executor, abi::Training training, ProgramOptions opti
 // Before the first step
 //===----------------------------------------------------------------------===//
 
-/// How this rank was started is how all were: else one would wait where another does not.
+/// Requires that all ranks were started the same way: otherwise one would wait where another does not.
 void Trainer::requireSameStart() const {
   std::map<std::string, std::string> values = settingsOf(training);
   auto say = [](bool given) { return given ? "given" : "not given"; };
@@ -78,8 +78,8 @@ void Trainer::requireSameStart() const {
   requireSameConfiguration(executor.communicator(), values);
 }
 
-/// Tries everything that will be written, before anything is read: who lacks the rights is told now and not after the
-/// last step. What is there stays as it is until the run begins.
+/// Checks all outputs before reading anything, so that missing permissions are reported now and not after the last
+/// step. Existing files are unchanged until the run begins.
 void Trainer::openOutputs() {
   runTogether(executor.communicator(), [&] {
     if (!isFirst())
@@ -215,7 +215,7 @@ void Trainer::drawSamples() {
   });
 }
 
-/// From here on the run is real: outputs become its own, and the user is told what it is.
+/// From here on the run is real: it takes over the outputs, and describes itself to the user.
 void Trainer::announce() {
   if (!options.evalOnly)
     describeRun(options.out, executor.manifest(), training);

@@ -85,7 +85,7 @@ bool TrainingLoop::mayGoOn() const {
   return after < training.steps() && !stop && std::ranges::none_of(observers, reads);
 }
 
-/// Once a step: who asks to stop, for how long each rank computed, and what observers have to tell.
+/// Once per step: exchanges requests to stop, how long each rank computed, and observers' news.
 std::vector<StepNews> TrainingLoop::exchangeNews(double computed) {
   StepNews news;
   tell(&TrainingObserver::addNews, news);

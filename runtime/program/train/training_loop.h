@@ -46,7 +46,7 @@ private:
   TrainerState &done;
   std::vector<TrainingObserver *> observers;
   StepRunner runner;
-  int stop = 0; ///< the signal by which somebody asks to stop
+  int stop = 0; ///< the signal that asked to stop
 };
 
 } // namespace dtc

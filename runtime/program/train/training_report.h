@@ -40,8 +40,8 @@ public:
   /// The held-out loss after so many steps.
   void noteEvaluation(int64_t step, double loss);
 
-  /// Closes the files. What could not be written was told when it happened, and the run went on; now it decides the
-  /// exit code, unless a signal does: throws Error (Runtime) where `code` is 0. Collective.
+  /// Closes the files. Write errors were reported when they happened, and the run continued; now they decide the exit
+  /// code, unless a signal does: throws Error (Runtime) if `code` is 0. Collective.
   void close(int code);
 
   void beginStep(int64_t step) override;
@@ -60,7 +60,7 @@ private:
   const abi::Training &training;
   const ProgramOptions &options;
   std::vector<std::string> unwritten; // what this rank could not write beside checkpoints, and why
-  // Rank 0 alone tells.
+  // Only on rank 0.
   std::optional<StragglerWatch> stragglers; // where ranks' own times are known
   std::optional<Progress> progress;
   std::optional<MetricsWriter> metrics;
