@@ -11,12 +11,12 @@ namespace dtc {
 struct RankIdentity {
   int rank = 0;
   int world = 1;
-  int localRank = 0;      ///< index among the ranks of this host, as numbered by the launcher
-  int localWorld = 1;     ///< ranks of this host
-  std::string launcher;   ///< where this comes from, for messages; empty: a single process
-  std::string rendezvous; ///< path where the ranks of this host meet; empty for one rank, or to be found out
-  std::string server;     ///< "host:port" where the ranks of several hosts meet; empty: all are on this one
-  bool hasServer = false; ///< the launcher listens there; else rank 0 does
+  int localRank = 0;       ///< index among the ranks of this host, as numbered by the launcher
+  int localWorld = 1;      ///< ranks of this host
+  std::string launcher;    ///< where this comes from, for messages; empty: a single process
+  std::string rendezvous;  ///< path where the ranks of this host meet; empty for one rank, or to be found out
+  std::string server;      ///< "host:port" where the ranks of several hosts meet; empty: all are on this one
+  bool hasServer = false;  ///< the launcher listens there; else rank 0 does
   uint32_t generation = 0; ///< how often the launcher has restarted this job
 
   bool hasSeveralHosts() const { return !server.empty(); }

@@ -29,7 +29,7 @@ public:
   bool isDue(int64_t step) const { return step % every == 0; }
   /// How many of the timetable's entries are run twice: the first ones.
   int entries() const { return static_cast<int>(firsts.size()); }
-  /// What it does and what memory it takes beside the arena, for people.
+  /// What it does and what memory it takes outside the arena, for people.
   std::string describe() const;
 
   /// Runs these entries twice; `fill` is called before each, to fill in what it reads. Throws Error

@@ -12,7 +12,7 @@ namespace dtc {
 
 std::vector<std::string> compareRuns(const TrainerState &was, const TrainerState &is, bool anyway) {
   static const std::set<std::string> decisive = {"global_batch", "validation_fraction"};
-  // When something is told or written, and what is compared elsewhere: nobody needs to hear of it.
+  // They decide when something is reported or written, or are compared elsewhere: no message is needed.
   static const std::set<std::string> harmless = {"eval_every", "eval_batches",    "checkpoint_every",
                                                  "keep",       "sequence_length", "seed"};
   std::vector<std::string> refused, told;

@@ -32,7 +32,7 @@ void TrainingReport::openLosses() { losses.emplace(options.lossFile); }
 void TrainingReport::begin(const TrainerState &done, int threads) {
   if (options.resume.empty() || options.evalOnly)
     metrics->begin(/*append=*/options.evalOnly);
-  else // what was told of steps that are done again is told again
+  else // steps that run again are reported again
     metrics->goOnAfter(done.step);
   if (losses)
     options.startedAgain ? losses->goOnAfter(done.step) : losses->begin(/*append=*/false);
