@@ -1,4 +1,4 @@
-// What dtc tells people.
+// What dtc prints for people.
 #include "tools/dtc/Colour.h"
 
 #include <fmt/color.h>

@@ -1,5 +1,5 @@
-// What dtc tells people. Names come from files, so everything goes through here: control characters are written out,
-// and only we move colours: on a terminal that has them, and not when NO_COLOR is set (no-color.org).
+// What dtc prints for people. All of it goes through here, because names come from files: control characters are
+// escaped. Only our own code sets colours, and only where the terminal has them and NO_COLOR is not set (no-color.org).
 #pragma once
 
 #include "runtime/support/log_line.h"
@@ -12,7 +12,7 @@
 
 namespace dtc {
 
-/// Whether a stream shows colours: a terminal, TERM neither "dumb" nor empty, NO_COLOR unset or empty.
+/// Whether a stream shows colours: it is a terminal, TERM is neither "dumb" nor empty, and NO_COLOR is unset or empty.
 bool hasColours(std::FILE *stream);
 
 /// Writes to the standard output.
@@ -23,7 +23,7 @@ template <typename... T> void say(fmt::format_string<T...> text, T &&...values) 
 /// The same in bold, where there are colours.
 void sayHeading(const std::string &text);
 
-/// What text stands on, where there are colours.
+/// The background colour of a text, where there are colours.
 enum class Paint { None, Blue, Cyan, Magenta, Yellow };
 
 /// Writes to the standard output, on a coloured background where there are colours.

@@ -65,7 +65,7 @@ static int parseAndRun(int argc, char **argv, const std::string &version,
 int dtc::runCommandLine(int argc, char **argv, const std::string &version,
                         const std::function<void(CLI::App &, int &)> &addVerbs, const KnownValues &values) {
   reserveStandardFiles();
-  std::signal(SIGXFSZ, SIG_IGN); // a full disk quota is an error of the call that meets it
+  std::signal(SIGXFSZ, SIG_IGN); // exceeding the file size limit is then an error of the failing call
   try {
     int exitCode = parseAndRun(argc, argv, version, addVerbs, values);
     requirePrinted();
@@ -74,7 +74,7 @@ int dtc::runCommandLine(int argc, char **argv, const std::string &version,
     return reportError(error.what(), error.exitCode());
   } catch (const std::bad_alloc &) {
     return reportError("out of memory", ExitCode::Runtime);
-  } catch (const std::system_error &error) { // fmt's, of a long answer
+  } catch (const std::system_error &error) { // fmt throws it when it cannot print a long answer
     bool isAnswer = std::ferror(stdout) != 0;
     std::string words = isAnswer ? cannotPrint(error.code().value()).what() : wordsOf(error);
     return reportError(words.c_str(), ExitCode::Runtime);

@@ -9,9 +9,9 @@
 
 namespace dtc {
 
-/// Makes the application, which answers --version with `version`, lets `addVerbs` add verbs to it, parses and runs.
-/// Returns the exit code: what a verb wrote to the second argument of `addVerbs`, or that of the error, which was
-/// reported. `values` are for a shell that completes a word.
+/// Creates the application, which answers --version with `version`, lets `addVerbs` add verbs to it, then parses and
+/// runs. Returns the exit code: what a verb wrote to the second argument of `addVerbs`, or that of the error, which has
+/// been reported. `values` are offered to a shell that completes a word.
 int runCommandLine(int argc, char **argv, const std::string &version,
                    const std::function<void(CLI::App &, int &exitCode)> &addVerbs, const KnownValues &values = {});
 

@@ -1,4 +1,4 @@
-// From the command line's words to a compiled program.
+// From the command line's arguments to a compiled program.
 #include "tools/dtc/CompileModel.h"
 
 #include "dialect/IR/Locations.h"
@@ -28,7 +28,7 @@
 
 using namespace dtc;
 
-/// Of a file the column too: it shows where parsing stopped.
+/// With the column for a file, to show where parsing stopped.
 static std::string placeText(mlir::Location location) {
   if (!mlir::isa<mlir::FileLineColLoc>(location))
     return placeOf(location);
@@ -38,7 +38,7 @@ static std::string placeText(mlir::Location location) {
   return text;
 }
 
-/// Errors are kept for the exception, warnings and wanted remarks go to stderr at once.
+/// Keeps errors for the exception; prints warnings and wanted remarks to stderr at once.
 class LoadedModel::Diagnostics {
 public:
   Diagnostics(mlir::MLIRContext &context, const CompileRequest &request)
@@ -53,7 +53,7 @@ public:
           return mlir::success();
         }) {}
 
-  /// Blames the input for what went wrong with `module`, or the compiler.
+  /// Blames the input, or else the compiler, for what went wrong with `module`.
   [[noreturn]] void fail(mlir::ModuleOp module) const {
     if (!module->hasAttr(mlir::dt::module_attr::broken))
       throw Error(ExitCode::BadInput, fmt::format("{}: {}", model, errors));
@@ -78,7 +78,7 @@ private:
   mlir::ScopedDiagnosticHandler handler;
 };
 
-/// More at a time make a prompt no faster: the weights are read once for so many.
+/// Reading more positions at a time makes a prompt no faster: the weights are read once for this many.
 static GenerationSizes generationSizes(const CompileRequest &request) {
   constexpr int64_t usual = 128;
   int64_t prompt = std::min(request.promptPositions ? request.promptPositions : usual, request.generate);
@@ -107,19 +107,19 @@ static Choices readChoices(const std::string &text, const std::string &path, con
                        [](const llvm::Twine &problem) { throw Error(ExitCode::BadInput, problem.str()); });
 }
 
-/// Programs of before there were buckets say nothing.
+/// Programs older than buckets do not state a size.
 static abi::BucketSize bucketSizeOf(const abi::Training &training) {
   return abi::parseBucketSize(training.bucket_bytes()).value_or(abi::BucketSize{});
 }
 
-/// What the file of choices says goes before the settings and --timetable.
+/// The file of choices takes precedence over the settings and --timetable.
 static Choices choicesOf(const CompileRequest &request, const abi::Training &training) {
   Choices choices;
   choices.timetable = request.timetable;
   choices.bucketSize = bucketSizeOf(training);
   if (training.recompute() == abi::recomputeAuto)
     choices.recompute.clear(); // to be chosen, unless a file says it
-  else if (auto how = abi::parseRecompute(training.recompute())) // a program of before has none
+  else if (auto how = abi::parseRecompute(training.recompute())) // older programs have none
     choices.recompute = {{"*", {{*how}}, ""}};
   if (!request.choicesText.empty())
     choices = readChoices(request.choicesText,
@@ -152,7 +152,7 @@ static void setOptions(CompileOptions &options, const CompileRequest &request, c
     options.target.erase(0, prefix.size());
 }
 
-/// What generates is neither cut into stages nor for GPUs yet.
+/// Programs that generate text are not yet cut into stages, nor compiled for GPUs.
 static void requireCanGenerate(const CompileRequest &request, mlir::MLIRContext &context) {
   if (request.target.starts_with("cuda:"))
     throw Error(ExitCode::BadInput, fmt::format("--target {}: programs that generate (--generate) run on processors so "
@@ -167,7 +167,7 @@ static void requireCanGenerate(const CompileRequest &request, mlir::MLIRContext 
                                                 request.mesh, std::string(mlir::dt::pipelineAxis)));
 }
 
-/// What a strategy's file says; empty where it cannot be read, of which the compiler complains.
+/// The text of a strategy's file; empty where it cannot be read, which the compiler reports.
 static std::string readStrategy(const std::string &strategy) {
   if (isPreset(strategy))
     return "";
@@ -182,7 +182,7 @@ LoadedModel::LoadedModel(const CompileRequest &wanted)
     : request(wanted), training(readTraining(request.configFile, request.assignments)),
       context(mlir::MLIRContext::Threading::DISABLED),
       model(load(request.model, modelOptions(request, training), context)) {
-  context.printOpOnDiagnostic(false); // an error names the place; operations are as long as the model
+  context.printOpOnDiagnostic(false); // an error names the place; printed operations are as long as the model
   if (request.generate)
     requireCanGenerate(request, context);
   request.strategyText = readStrategy(request.strategy);
@@ -209,7 +209,7 @@ static CompileRequest requestOf(const abi::Manifest &program, const std::string 
   request.strategyText = program.strategy_text();
   request.timetable = program.timetable();
   request.choicesText = program.choices();
-  if (!entry.empty()) { // with other annotations there may be other commands than an order names
+  if (!entry.empty()) { // with other annotations the commands may differ from those that an order names
     Choices choices = readChoices(program.choices(), "choices of " + path, {});
     choices.order.clear();
     choices.buckets.clear();
@@ -218,7 +218,7 @@ static CompileRequest requestOf(const abi::Manifest &program, const std::string 
   }
   request.target = program.target();
   request.entry = entry;
-  request.warnings = false; // told when the program was compiled
+  request.warnings = false; // they were shown when the program was compiled
   request.generate = program.generation().capacity();
   request.rows = program.generation().rows();
   request.promptPositions = program.generation().prompt();
@@ -234,7 +234,7 @@ LoadedModel::LoadedModel(const abi::Manifest &program, const std::string &path, 
   context.printOpOnDiagnostic(false);
 }
 
-/// Where it is not known: one core, or a GPU of 2022. Only what kernels take beside each other counts.
+/// Used where the device is unknown: one core, or a GPU of 2022. Only the relative costs of kernels matter.
 static timing::Device usualDevice(const std::string &target) {
   bool isGpu = target.starts_with("cuda:");
   timing::Device device;
@@ -251,7 +251,7 @@ static timing::Device usualDevice(const std::string &target) {
   return device;
 }
 
-/// What is left to choose: what is computed again and which layers share gathers, so that the memory limit holds.
+/// Makes the choices left open: what is recomputed and which layers share gathers, so that the memory limit is met.
 void LoadedModel::choose(CompileOptions &options) {
   if (!options.choices.recompute.empty() || request.generate)
     return;
@@ -273,7 +273,7 @@ void LoadedModel::choose(CompileOptions &options) {
 }
 
 void LoadedModel::runPhases(Phase last) {
-  context.enableMultithreading(); // from here on functions are worked on side by side
+  context.enableMultithreading(); // from here on functions are processed in parallel
   CompileOptions options;
   setOptions(options, request, training);
   choose(options);
@@ -282,7 +282,8 @@ void LoadedModel::runPhases(Phase last) {
     diagnostics.fail(*model.module);
 }
 
-/// Proven once, for whoever runs the program. Orders that a user may choose are refused before; what is left is ours.
+/// Proves it once, for everybody who runs the program. Orders that a user may choose were checked before, so a failure
+/// here is our own.
 static void addCertificate(abi::Manifest &manifest, const std::string &model) {
   try {
     *manifest.mutable_certificate() = timing::certify(manifest);
@@ -294,10 +295,10 @@ static void addCertificate(abi::Manifest &manifest, const std::string &model) {
 }
 
 CompiledProgram LoadedModel::compile(bool generateCode) {
-  context.enableMultithreading(); // from here on functions are worked on side by side
+  context.enableMultithreading(); // from here on functions are processed in parallel
   CompileOptions options;
   setOptions(options, request, training);
-  std::vector<abi::ModelFile> files; // before the work, since one may not be readable
+  std::vector<abi::ModelFile> files; // before the work, since a file may be unreadable
   if (!model.configJson.empty())
     files = readModelFiles(request.model, [](const std::string &text) { tellWarning(text); });
   choose(options);

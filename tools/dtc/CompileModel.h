@@ -1,4 +1,4 @@
-// From the command line's words to a compiled program: what the verbs that compile share.
+// From the command line's arguments to a compiled program: what the verbs that compile share.
 #pragma once
 
 #include "frontends/Frontend.h"
@@ -15,7 +15,7 @@
 
 namespace dtc {
 
-/// What a user says of a compilation.
+/// What a user asks of a compilation.
 struct CompileRequest {
   std::string model;
   std::string mesh = "dp=1";
@@ -28,47 +28,48 @@ struct CompileRequest {
   uint64_t scheduleEffort = usualEffort;
   bool remarks = false, warnings = true;  ///< whether the compiler's are shown
   std::map<std::string, int64_t> symbols; ///< replaced sizes of the model; see ModelOptions
-  std::string strategyText;               ///< what the strategy's file says, where it has been read already
+  std::string strategyText;               ///< text of the strategy's file, where it has been read already
   std::string entry;                      ///< one more entry after the strategy's; see dt-annotate
-  std::string choicesFile;                ///< none: as the passes choose
-  std::string choicesText;                ///< what it says, where it has been read already
-  const timing::Layout *layout = nullptr; ///< where the ranks will lie, where a cluster was named
-  std::vector<int64_t> stageLayers;       ///< layers of each, whatever choices and strategy say
+  std::string choicesFile;                ///< none: the passes choose
+  std::string choicesText;                ///< its text, where it has been read already
+  const timing::Layout *layout = nullptr; ///< where the ranks will be placed, where a cluster was named
+  std::vector<int64_t> stageLayers;       ///< layers of each, overriding choices and strategy
 
-  // Of a program that generates text and does not train; see abi::Generation.
+  // For a program that generates text and does not train; see abi::Generation.
   int64_t generate = 0;        ///< positions of a row; 0: a program that trains
-  int64_t rows = 1;            ///< side by side
-  int64_t promptPositions = 0; ///< read at a time; 0: a usual number
+  int64_t rows = 1;            ///< in parallel
+  int64_t promptPositions = 0; ///< positions read at a time; 0: a usual number
   bool caches = true;          ///< of keys and values
 };
 
 /// Adds MODEL and the options that all compilations have.
 void addCompileRequest(CLI::App &verb, CompileRequest &request);
 
-/// A model in its first form, ready to be taken through the phases. Every failure is an Error that carries the
-/// compiler's diagnostics.
+/// A model in its first form, ready for the phases. Every failure is an Error that carries the compiler's diagnostics.
 class LoadedModel {
 public:
   explicit LoadedModel(const CompileRequest &request);
-  /// The model of a compiled program, with its settings, mesh, strategy and target: the one it carries, or that of
-  /// `model` where this is no empty path. `path` names the program in messages, `entry` follows its strategy's own.
+  /// The model of a compiled program, with its settings, mesh, strategy and target: the model that the program carries,
+  /// or `model` unless this path is empty. `path` names the program in messages, `entry` follows the strategy's own
+  /// entries.
   LoadedModel(const abi::Manifest &program, const std::string &path, const std::string &model,
               const std::string &entry = "");
 
   /// The phases up to and including `last`, on the module in place.
   void runPhases(Phase last);
 
-  /// The whole way; the manifest is complete. `generateCode` as in Compile.h.
+  /// Runs all phases; the manifest is complete. `generateCode` as in Compile.h.
   CompiledProgram compile(bool generateCode = true);
 
-  /// Other orders of the step, with what a step takes with each: first the one that compile() would take where nothing
-  /// is searched, then those that a search tries, and where that are fewer than `enough` the best with other buckets.
+  /// Other orders of the step, with the step time of each: first the one that compile() would take without a search,
+  /// then those that a search tries, and, if these are fewer than `enough`, the best one with other buckets.
   std::vector<RankedPlan> rankOrders(const timing::Layout &layout, uint64_t effort, size_t enough);
 
-  /// What compile() would choose, as --choices reads it, and the commands' names for an order in its comments.
+  /// What compile() would choose, in the form that --choices reads, with the names of commands for an order in its
+  /// comments.
   std::string describeChoices();
 
-  /// What the settings left to choose, once that is done.
+  /// What was chosen to be recomputed, where the settings left it open, once that is done.
   const std::optional<ChosenRecompute> &chosenRecompute() const { return chosen; }
 
   mlir::ModuleOp module() const { return *model.module; }
@@ -77,7 +78,7 @@ public:
 private:
   void choose(CompileOptions &options);
 
-  /// Collects what the compiler says for as long as a step runs.
+  /// Collects the compiler's diagnostics while a step runs.
   class Diagnostics;
 
   CompileRequest request;

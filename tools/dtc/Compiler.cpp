@@ -27,8 +27,8 @@ std::string dtc::partPath(const std::string &name) {
 
 void dtc::becomeCompiler(char **argv) {
   std::string path = partPath("dtc-compile");
-  // Between its passes the compiler frees what it needs again in a moment. Its allocator would give that back to the
-  // system: half of all page faults.
+  // The compiler soon needs again what it frees between its passes. Its allocator would return that memory to the
+  // system, which causes half of all page faults.
   setenv("MIMALLOC_ALLOW_DECOMMIT", "0", /*overwrite=*/0);
   execv(path.c_str(), argv);
   throw Error(fmt::format("cannot run {}, which compiles: {}; install dtc again", path, std::strerror(errno)));
@@ -57,7 +57,7 @@ static std::string readAll(int file) {
 }
 
 namespace {
-/// While it lives, what a terminal sends to all of a command is for the child; as system(3) does it.
+/// While it exists, signals that a terminal sends to the whole command are left to the child, as in system(3).
 class LeaveInterrupts {
 public:
   LeaveInterrupts() : interrupt(std::signal(SIGINT, SIG_IGN)), quit(std::signal(SIGQUIT, SIG_IGN)) {}
@@ -98,7 +98,7 @@ CompilerAnswer dtc::askCompiler(std::vector<std::string> words) {
   if (child > 0)
     answer.text = readAll(ends[0]);
   close(ends[0]);
-  int status = 1 << 8; // as of a child that ends with 1
+  int status = 1 << 8; // as if the child had ended with 1
   while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   answer.exitCode = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -110,7 +110,7 @@ CompilerAnswer dtc::askCompiler(std::vector<std::string> words) {
 nlohmann::json dtc::askForJson(std::vector<std::string> words, int *exitCode) {
   CompilerAnswer said = askCompiler(std::move(words));
   if (constexpr int bySignal = 128; said.exitCode > bySignal)
-    std::raise(said.exitCode - bySignal); // it was meant for both
+    std::raise(said.exitCode - bySignal); // the signal was meant for both processes
   if (exitCode)
     *exitCode = said.exitCode;
   nlohmann::json answer = nlohmann::json::parse(said.text, nullptr, /*exceptions=*/false);
@@ -125,7 +125,7 @@ void dtc::requireCompiled(std::vector<std::string> words) {
     throw Error(fmt::format("the compiler was ended by signal {}", code - bySignal));
   if (code == 0)
     return;
-  size_t begin = said.find(ErrorPrefix); // behind its warnings
+  size_t begin = said.find(ErrorPrefix); // after its warnings
   said.erase(0, begin == std::string::npos ? 0 : begin + ErrorPrefix.size());
   throw Error(static_cast<ExitCode>(code), said.substr(0, said.find_last_not_of('\n') + 1));
 }

@@ -1,4 +1,4 @@
-// The executables and scripts beside dtc: above all the one that loads LLVM and compiles.
+// The executables and scripts next to dtc: above all the one that loads LLVM and compiles.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,13 +8,13 @@
 
 namespace dtc {
 
-/// A part of dtc that is no verb: beside this executable where both were built, in libexec where they were installed.
+/// A part of dtc that is not a verb: next to this executable in a build directory, in libexec once installed.
 std::string partPath(const std::string &name);
 
-/// Makes this process the compiler, with dtc's own command line. Throws Error where that cannot be run.
+/// Replaces this process by the compiler, with dtc's own command line. Throws Error where that cannot be run.
 [[noreturn]] void becomeCompiler(char **argv);
 
-/// Makes this process the executable that programs are made of, which completes the last of a program's arguments.
+/// Replaces this process by the executable that programs are made of, which completes the last argument of a program.
 [[noreturn]] void completeForProgram(std::vector<std::string> words);
 
 struct CompilerAnswer {
@@ -22,14 +22,15 @@ struct CompilerAnswer {
   int exitCode = 0; ///< 128 + n where signal n ended it
 };
 
-/// Gives the compiler `words`; what it says of problems goes to the standard error. A Ctrl-C is for the compiler alone.
+/// Runs the compiler with the arguments `words`; its messages go to the standard error. A Ctrl-C is left to the
+/// compiler.
 CompilerAnswer askCompiler(std::vector<std::string> words);
 
-/// Likewise, and throws Error with the compiler's own exit code and message where it fails; says nothing itself.
+/// Likewise, but prints nothing, and throws Error with the compiler's exit code and message where it fails.
 void requireCompiled(std::vector<std::string> words);
 
-/// Of a verb that the driver asks for itself: its JSON, or null where it failed, and then the exit code. A signal that
-/// ended it ends this process too.
+/// The JSON answer of a verb that the driver itself runs, or null and the exit code where it failed. A signal that
+/// ended the verb ends this process too.
 nlohmann::json askForJson(std::vector<std::string> words, int *exitCode = nullptr);
 
 } // namespace dtc

@@ -9,7 +9,7 @@
 
 namespace dtc {
 
-/// Empty where all are newer.
+/// Empty where all targets are newer.
 static std::string newestTarget(int architecture) {
   constexpr std::string_view Prefix = "cuda:sm_";
   std::string newest;

@@ -8,8 +8,8 @@ namespace dtc {
 
 struct FoundGpu {
   std::string model;        ///< as the driver calls it
-  std::string target;       ///< of `dtc compile`: the newest that it runs
-  uint64_t memoryBytes = 0; ///< its own
+  std::string target;       ///< for `dtc compile`: the newest that the GPU runs
+  uint64_t memoryBytes = 0; ///< the GPU's own
 };
 
 /// The first one that CUDA_VISIBLE_DEVICES shows. Throws Error (Runtime) where there is no driver, no GPU, or one that

@@ -1,4 +1,4 @@
-// Equal layers are told once.
+// Equal layers are shown once.
 #include "tools/dtc/Layers.h"
 
 #include "runtime/abi/marks.h"
@@ -44,7 +44,7 @@ FoldedText LayerNames::generalise(const std::string &text) const {
     size_t end = std::find_if_not(text.begin() + at, text.end(), isNameChar) - text.begin();
     std::string word = text.substr(at, end - at);
     at = end;
-    // The layer is the word's longest beginning, in whole parts, that is one.
+    // The layer is the longest prefix of the word, in whole parts, that names one.
     auto layer = layers.end();
     size_t length = word.size();
     for (; layer == layers.end() && length != std::string::npos && length > 0;)
@@ -60,7 +60,7 @@ FoldedText LayerNames::generalise(const std::string &text) const {
       folded.stem = stem;
       folded.layers.insert(number);
     }
-    // Another family of layers keeps its numbers.
+    // A layer of another family keeps its number.
     if (stem != folded.stem)
       folded.text += word;
     else if (number == *base)

@@ -1,4 +1,4 @@
-// dtc-compile accumulation: which number of micro-batches would make ranks wait less. dtc explain --order asks it.
+// dtc-compile accumulation: how many micro-batches would make ranks wait less. dtc explain --order runs it.
 #include "tools/dtc/MoreAccumulation.h"
 
 #include "runtime/abi/timetables.h"
@@ -14,7 +14,7 @@
 
 using namespace dtc;
 
-/// With so many times the micro-batches, each as it is, and all that was chosen; nothing where there is no such
+/// Simulates this many times the micro-batches, each as it is, with all choices kept. Nothing where there is no such
 /// program, or no room for it.
 static std::optional<MoreAccumulation> tryTimes(int64_t times, const abi::Manifest &program, const std::string &path,
                                                 const std::string &model, const timing::Layout &layout) {
@@ -33,14 +33,14 @@ static std::optional<MoreAccumulation> tryTimes(int64_t times, const abi::Manife
   }
 }
 
-/// How long ranks wait with so many times the micro-batches.
+/// How long ranks wait with this many times the micro-batches.
 struct Point {
   int64_t times;
   Waiting waiting;
 };
 
-/// The least power of two after `more` that makes ranks hardly wait: each micro-batch more costs the same, once there
-/// are some that are neither the first nor the last. 0: none that a training would have.
+/// The smallest power of two above `more` that makes ranks hardly wait: once some micro-batches are neither the first
+/// nor the last, each further one costs the same. 0: no number that a training run would use.
 static int64_t findTimes(const Point &few, const Point &more) {
   constexpr int64_t most = 32;
   for (int64_t times = 2 * more.times; times <= most; times *= 2) {
@@ -55,7 +55,7 @@ static int64_t findTimes(const Point &few, const Point &more) {
 
 std::optional<MoreAccumulation> dtc::findMoreAccumulation(const abi::Manifest &program, const std::string &path,
                                                           const std::string &model, const timing::Layout &layout) {
-  constexpr int64_t many = 4; // micro-batches, of which some are neither the first nor the last
+  constexpr int64_t many = 4; // micro-batches, some of which are neither the first nor the last
   Point few{1, waitingOf(timing::readStep(program, abi::stepTimetable), layout)};
   double stepNow = few.waiting.step;
   if (!few.waiting.isNotable() || (model.empty() && program.model_config_json().empty()))

@@ -29,7 +29,7 @@ static bool isModel(const std::string &path) {
   return fs::path(path).extension() == ".mlir" || fs::exists(fs::path(path) / "config.json", unknown);
 }
 
-/// How a program of this model could be called, in the folder where the command is typed.
+/// A name for a program of this model, in the folder where the command is typed.
 static std::string programName(const std::string &model) {
   std::error_code unknown;
   fs::path path = fs::absolute(model, unknown).lexically_normal();
@@ -40,7 +40,7 @@ static std::string programName(const std::string &model) {
 /// What follows the program in a command that works.
 static const char *rest(const std::string &verb) { return verb == "run" ? " --data FILE" : ""; }
 
-/// The options of `command`, but for those that mean something else to most people, such as a setting.
+/// The options of `command`, except those that mean something else to most people, such as a setting.
 static std::vector<std::string> plainOptions(Command command) {
   std::vector<std::string> names;
   std::ranges::copy_if(optionsOf(command), std::back_inserter(names), [](const std::string &name) {
@@ -50,7 +50,7 @@ static std::vector<std::string> plainOptions(Command command) {
   return names;
 }
 
-/// What makes a program of the words that were typed, and then does what was wanted of it.
+/// The commands that compile the typed words into a program and then do what was wanted with it.
 static std::string compileThen(const std::string &verb, const std::vector<std::string> &words) {
   auto model = std::ranges::find_if(words, isModel);
   if (model == words.end() || verb == "run")
@@ -61,7 +61,7 @@ static std::string compileThen(const std::string &verb, const std::vector<std::s
   return fmt::format("dtc compile{} -o {} && dtc {} {}", typed, program, verb, program);
 }
 
-/// Of verbs that take a program.
+/// For verbs that take a program.
 static std::vector<OtherOptions> elsewhereThanProgram(const std::string &verb, const std::vector<std::string> &words) {
   std::vector<OtherOptions> all = {
       {plainOptions(Command::Compile),
@@ -76,7 +76,7 @@ static std::vector<OtherOptions> elsewhereThanProgram(const std::string &verb, c
   return all;
 }
 
-/// Of verbs that take a model.
+/// For verbs that take a model.
 static std::vector<OtherOptions> elsewhereThanModel(const std::string &verb, const std::vector<std::string> &words) {
   auto found = std::ranges::find_if(words, isModel);
   std::string model = found == words.end() ? "MODEL" : shellWord(*found);

@@ -1,5 +1,5 @@
-// What to type where something stands at the wrong verb: an option of another one, or a model where a program is
-// expected.
+// What to type instead where a word was given to the wrong verb: an option of another verb, or a model where a program
+// is expected.
 #pragma once
 
 #include "runtime/program/start/command_line.h"
@@ -9,14 +9,14 @@
 
 namespace dtc {
 
-/// Options that `verb` lacks and another command has, with what to type instead of the words of the command line.
+/// Options that `verb` lacks and another command has, with the command to type instead.
 std::vector<OtherOptions> optionsElsewhere(const std::string &verb, int argc, char **argv);
 
 /// Throws Error (BadInput) where the path of a program leads to a model or another directory. `verb` as typed:
 /// "inspect".
 void requireNoModel(const std::string &path, const std::string &verb);
 
-/// A word as a shell takes it: in quotes where it needs them.
+/// A word as a shell reads it: quoted where necessary.
 std::string shellWord(const std::string &word);
 
 } // namespace dtc

@@ -15,10 +15,10 @@ using abi::Collective;
 
 namespace {
 
-/// The kernel maps the pages around one that is touched, in units of so many bytes.
+/// When a page is touched, the kernel maps the pages around it too, in units of this many bytes.
 constexpr uint64_t Unit = 64 << 10;
 
-/// More ranks than one host has, and more parts than are told apart: an answer must not take long, whatever the
+/// More ranks than a host has, and more parts than are tracked one by one: the answer must come quickly for any
 /// program.
 constexpr int MostRanks = 1024;
 constexpr size_t MostParts = 1 << 20;
@@ -47,12 +47,12 @@ private:
   std::vector<std::pair<uint64_t, uint64_t>> parts;
 };
 
-/// What one member of a group touches of another's arena, as runtime/comm/local/peer_memory.cpp does it.
+/// What one member of a group touches in another's arena, as runtime/comm/local/peer_memory.cpp does it.
 void addCollective(const Collective &collective, uint64_t self, uint64_t ranks, Touched &peer) {
   uint64_t width = abi::elementType(collective.type()).bytes, outer = collective.outer();
   uint64_t rows = width * collective.chunk(), logBytes = abi::elementType(abi::F32).bytes;
   switch (collective.kind()) {
-  case Collective::ALL_REDUCE: { // the own slice of each
+  case Collective::ALL_REDUCE: { // each rank's own slice
     auto slice = [&](uint64_t address, uint64_t bytes) {
       uint64_t part = (bytes + ranks - 1) / ranks;
       peer.add(address + self * part, part);
@@ -63,7 +63,7 @@ void addCollective(const Collective &collective, uint64_t self, uint64_t ranks, 
     slice(collective.log_output(), abi::outputLogs(collective) * logBytes);
     break;
   }
-  case Collective::REDUCE_SCATTER: // the own part of each row
+  case Collective::REDUCE_SCATTER: // each rank's own part of each row
     peer.add(collective.log_input(), abi::inputLogs(collective, ranks) * logBytes);
     if (ranks * rows <= Unit || outer > MostParts || peer.hasMany())
       peer.add(collective.input(), outer * ranks * rows);
@@ -71,7 +71,7 @@ void addCollective(const Collective &collective, uint64_t self, uint64_t ranks, 
       for (uint64_t row = 0; row < outer; ++row)
         peer.add(collective.input() + (row * ranks + self) * rows, rows);
     break;
-  case Collective::ALL_TO_ALL: // a part of each row: all of it, by the unit
+  case Collective::ALL_TO_ALL: // a part of each row: in whole units that is all of it
     peer.add(collective.input(), outer * ranks * collective.middle() * rows);
     if (collective.has_counts())
       peer.add(collective.counts(), abi::bytesOf(abi::I32, ranks));
@@ -89,11 +89,11 @@ void addCollective(const Collective &collective, uint64_t self, uint64_t ranks, 
 
 uint64_t dtc::touchedPeerBytes(const abi::Manifest &manifest, const abi::Role &role) {
   Mesh mesh(manifest.mesh());
-  if (mesh.ranks() > MostRanks || abi::isForGpus(manifest)) // whose memory the system counts for nobody
+  if (mesh.ranks() > MostRanks || abi::isForGpus(manifest)) // the system does not count GPU memory for any process
     return 0;
   int rank = abi::firstRankOf(role);
   std::vector<Group> groups;
-  std::map<int, std::vector<bool>> meets; // a peer, and in which groups
+  std::map<int, std::vector<bool>> meets; // for each peer, the groups in which they meet
   for (const abi::Group &group : manifest.groups()) {
     groups.push_back(mesh.group(rank, group));
     for (int member : groups.back().ranks)
@@ -102,7 +102,7 @@ uint64_t dtc::touchedPeerBytes(const abi::Manifest &manifest, const abi::Role &r
         meets[member][groups.size() - 1] = true;
       }
   }
-  std::map<std::vector<bool>, uint64_t> alike; // of peers that are met in the same groups the same is touched
+  std::map<std::vector<bool>, uint64_t> alike; // peers that meet in the same groups have the same bytes touched
   for (const auto &[peer, where] : meets)
     ++alike[where];
   std::vector<abi::CommandList> lists = abi::Resolver(manifest, role).all();

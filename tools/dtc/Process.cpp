@@ -18,7 +18,7 @@ extern char **environ;
 namespace dtc {
 
 namespace {
-/// Leaves Ctrl-C to a child that has its old meaning.
+/// Leaves Ctrl-C to a child, in which the signal has its default action.
 class Uninterrupted {
 public:
   Uninterrupted() : before(std::signal(SIGINT, SIG_IGN)) {

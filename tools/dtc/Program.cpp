@@ -138,7 +138,7 @@ uint64_t dtc::scratchBytes(const abi::Manifest &manifest) {
 void dtc::printJson(const nlohmann::ordered_json &fields) {
   nlohmann::ordered_json answer = {{"schema", jsonSchema}, {"dtc", DTC_VERSION}};
   answer.update(fields);
-  // Names may hold what a terminal obeys: all but ASCII is written as \u....
+  // Names may hold control sequences for a terminal: all but ASCII is written as \u....
   std::string text = answer.dump(2, ' ', /*ensure_ascii=*/true, nlohmann::ordered_json::error_handler_t::replace);
   std::fputs((text + "\n").c_str(), stdout);
 }

@@ -1,4 +1,4 @@
-// A folder for what a verb makes on its way.
+// A folder for a verb's intermediate files.
 #pragma once
 
 #include "runtime/support/error.h"
@@ -12,10 +12,10 @@
 
 namespace dtc {
 
-/// Goes with all that is in it.
+/// Removed with all that it holds when this is destroyed.
 class TemporaryFolder {
 public:
-  /// In TMPDIR, its name begins with `stem`. Throws Error (Runtime) where it cannot be made.
+  /// In TMPDIR, its name begins with `stem`. Throws Error (Runtime) where it cannot be created.
   explicit TemporaryFolder(const char *stem) : TemporaryFolder(stem, std::filesystem::temp_directory_path()) {}
   /// In `parent`.
   TemporaryFolder(const char *stem, const std::filesystem::path &parent) {

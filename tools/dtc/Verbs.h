@@ -11,7 +11,7 @@
 
 namespace dtc {
 
-/// For the list of verbs, which the driver prints, and their own help, which the compiler does.
+/// For the list of verbs, which the driver prints, and for each verb's own help, which the compiler prints.
 inline constexpr const char *compileSummary = "Compile a model for a mesh into one program that every rank runs.";
 inline constexpr const char *verifySummary =
     "Check a compilation: one step of the logical program against the command lists of all ranks, in f64; of a model "
@@ -46,7 +46,8 @@ void addTune(CLI::App &app);
 void addVariants(CLI::App &app);
 void addVerify(CLI::App &app, int &exitCode);
 
-/// What `dtc run` does with a program and its arguments, on as many local ranks as its mesh has. Returns the exit code.
+/// What `dtc run` does with a program and its arguments, on as many local ranks as the program's mesh has. Returns the
+/// exit code.
 int runHere(std::vector<std::string> command);
 
 } // namespace dtc

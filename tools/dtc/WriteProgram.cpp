@@ -8,7 +8,7 @@
 
 namespace dtc {
 
-/// The executable that every program begins with: it lies beside this one.
+/// The executable that every program begins with: it is stored next to this one.
 static std::string runtimePath() {
   std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "dtc-program";
   if (!std::filesystem::exists(path))

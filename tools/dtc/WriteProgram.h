@@ -1,4 +1,4 @@
-// From what the compiler has made to a file that runs.
+// From what the compiler has produced to a file that runs.
 #pragma once
 
 #include "passes/pipelines/Compile.h"
@@ -7,7 +7,8 @@
 
 namespace dtc {
 
-/// Throws Error (Runtime) where the executable that every program begins with is missing: known before the work.
+/// Throws Error (Runtime) where the executable that every program begins with is missing, so that this is known before
+/// the work.
 void requireRuntime();
 
 /// Writes an executable file. Throws Error (Runtime) where it cannot be written.

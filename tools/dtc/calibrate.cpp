@@ -1,4 +1,4 @@
-// dtc calibrate: measures this machine, and writes a cluster file of it.
+// dtc calibrate: measures this machine and writes a cluster file for it.
 #include "runtime/support/error.h"
 #include "runtime/support/log_line.h"
 #include "runtime/support/output_file.h"
@@ -36,12 +36,12 @@ namespace {
 
 struct CalibrateOptions {
   std::string output = "cluster.textproto", target;
-  std::string devices;             ///< a cluster file whose devices are taken instead of measuring them
+  std::string devices;             ///< a cluster file whose devices are taken instead of being measured
   std::string hosts;               ///< "node1,node2": the links between them are measured too
   std::vector<std::string> remote; ///< options of `dtc run` that say how to reach them
-  std::string programs;            ///< a folder in which they are compiled, or were before
+  std::string programs;            ///< a folder in which programs are compiled, or have been before
   bool compileOnly = false;
-  std::string links; ///< of GPUs: a cluster file whose nodes and links are taken
+  std::string links; ///< for GPUs: a cluster file whose nodes and links are taken
 
   bool isForGpu() const { return target.starts_with("cuda"); }
 };
@@ -61,7 +61,7 @@ Level levelOf(const char *name, Level::Transport transport, const std::vector<Me
   level.set_processor_share(transport == Level::SHARED_MEMORY ? 1 : 0); // where cores copy and wait for each other
   double shortest = 0, most = 0;
   for (const MeasuredMove &move : moves) {
-    if (move.collective == "loaded") { // after all others
+    if (move.collective == "loaded") { // measured after all others
       if (transport == Level::TCP)
         level.set_loaded_latency(std::max(toFourDigits(move.seconds), shortest));
       continue;
@@ -94,7 +94,7 @@ void warnOfLoad(const std::vector<CalibrationProgram> &programs) {
     tellWarning(warning);
 }
 
-/// What programs of so many ranks tell of `device`.
+/// Adds `device` as programs of this many ranks show it.
 void addDevice(const std::vector<CalibrationProgram> &programs, int ranks, timing::Device device, Cluster &cluster) {
   std::vector<Observation> observations;
   for (const CalibrationProgram &program : programs)
@@ -104,7 +104,7 @@ void addDevice(const std::vector<CalibrationProgram> &programs, int ranks, timin
   *cluster.add_devices() = std::move(device);
 }
 
-/// With so many ranks on it, each with `threads`.
+/// With this many ranks on it, each with `threads`.
 void addProcessor(const std::vector<CalibrationProgram> &programs, int ranks, int threads, Cluster &cluster) {
   std::vector<double> hosts;
   for (const CalibrationProgram &program : programs)
@@ -117,7 +117,7 @@ void addProcessor(const std::vector<CalibrationProgram> &programs, int ranks, in
   addDevice(programs, ranks, device, cluster);
 }
 
-/// Compiles those that are not there yet.
+/// Compiles the programs that are not there yet.
 std::vector<CalibrationProgram> compilePrograms(const std::string &target, const std::vector<CalibrationRun> &runs,
                                                 const std::filesystem::path &folder) {
   std::vector<CalibrationProgram> programs;
@@ -126,11 +126,11 @@ std::vector<CalibrationProgram> compilePrograms(const std::string &target, const
   return programs;
 }
 
-/// Runs all programs in turn, and again as long as there is time: what disturbs a machine for a second or two then
-/// disturbs one run of several of each.
+/// Runs all programs in turn, and again while there is time: a disturbance of a second or two then affects only one of
+/// several runs of each program.
 void measurePrograms(std::vector<CalibrationProgram> &programs) {
   constexpr int LeastRounds = 2, MostRounds = 4;
-  constexpr double Enough = 48; // seconds; the links take some more
+  constexpr double Enough = 48; // seconds; measuring the links takes some more
   using Clock = std::chrono::steady_clock;
   Clock::time_point begin = Clock::now(), before = begin;
   for (int round = 0; round < MostRounds; ++round) {
@@ -152,7 +152,7 @@ uint64_t hostMemory() {
   return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-/// One that says where its figures are from.
+/// A cluster that states where its figures come from.
 Cluster beginCluster(size_t programs) {
   Cluster cluster;
   char host[256] = "";
@@ -162,7 +162,7 @@ Cluster beginCluster(size_t programs) {
   return cluster;
 }
 
-/// Devices and nodes of a cluster of hosts like this one.
+/// Measures the devices and nodes of a cluster of hosts like this one.
 Cluster measureProcessor(std::vector<CalibrationProgram> &programs, int cores, const TemporaryFolder &folder) {
   measurePrograms(programs);
   Cluster cluster = beginCluster(programs.size());
@@ -180,7 +180,7 @@ Cluster measureProcessor(std::vector<CalibrationProgram> &programs, int cores, c
   return cluster;
 }
 
-/// Its nodes have the measured devices in place of theirs.
+/// The cluster of that file, with the measured devices in place of its own.
 Cluster withLinksOf(const std::string &path, Cluster measured) {
   Cluster cluster = readCluster(path);
   for (Nodes &nodes : *cluster.mutable_nodes())
@@ -190,7 +190,7 @@ Cluster withLinksOf(const std::string &path, Cluster measured) {
   return cluster;
 }
 
-/// A node with one of them; or `--links` says of how many, and what lies between.
+/// A node with one such GPU; or as many, and the links between them, as `--links` states.
 Cluster measureGpu(const CalibrateOptions &options, std::vector<CalibrationProgram> &programs, const FoundGpu &gpu) {
   measurePrograms(programs);
   Cluster cluster = beginCluster(programs.size());
@@ -207,7 +207,7 @@ Cluster measureGpu(const CalibrateOptions &options, std::vector<CalibrationProgr
   return options.links.empty() ? cluster : withLinksOf(options.links, cluster);
 }
 
-/// One rank on each host, from a folder that all of them see.
+/// Runs one rank on each host, from a folder that all of them see.
 void addNetwork(const CalibrateOptions &options, Cluster &cluster) {
   auto hosts = static_cast<int>(std::ranges::count(options.hosts, ',')) + 1;
   std::filesystem::path beside = std::filesystem::absolute(options.output).parent_path();
@@ -244,7 +244,7 @@ void describe(const std::string &path, const Cluster &cluster) {
     say("{}: {:.3g} bytes/s, {:.3g} s for the shortest message\n", level.name(), level.bandwidth(), level.latency());
 }
 
-/// Before a minute is spent. Throws Error.
+/// Checked before a minute is spent on measuring. Throws Error.
 void check(const CalibrateOptions &options) {
   if (options.target == "cuda" && options.compileOnly)
     throw Error(ExitCode::Usage, "--compile-only: for which GPUs? Write --target cuda:sm_90, or another one that 'dtc "

@@ -61,12 +61,12 @@ struct NamedPhase {
 constexpr NamedPhase phases[] = {{"model", std::nullopt}, {"what", Phase::What}, {"where", Phase::Where},
                                  {"keep", Phase::Keep},   {"how", Phase::How},   {"when", Phase::When}};
 
-/// No form of the module, but what was chosen on the way.
+/// Not a form of the module, but the choices made on the way.
 constexpr const char *choicesPhase = "choices";
 
 bool isStandardOutput(const std::string &path) { return path.empty() || path == "-"; }
 
-/// Nobody compiles for minutes to be told that there is no room for the result.
+/// Fails early: nobody wants to compile for minutes and only then learn that the result cannot be written.
 void tryOutput(const CompileVerbOptions &options) {
   asOption("-o " + options.output, [&] {
     requireNoInput(options.output, {options.request.model, options.request.strategy, options.request.configFile,
@@ -75,7 +75,7 @@ void tryOutput(const CompileVerbOptions &options) {
   });
 }
 
-/// Why a text is no mesh, or an empty string, and then the mesh that it says.
+/// Why a text is not a mesh; or an empty string, and the mesh.
 std::string readMesh(const std::string &text, abi::Mesh *mesh = nullptr) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   context.loadDialect<mlir::dt::DTDialect>();
@@ -90,7 +90,7 @@ std::string readMesh(const std::string &text, abi::Mesh *mesh = nullptr) {
   return problem;
 }
 
-/// Where the ranks will lie, where a cluster was named: known before the work.
+/// The ranks' placement, where a cluster was named: known before the work.
 std::optional<timing::Layout> layoutOf(const std::string &cluster, const CompileRequest &request) {
   if (cluster.empty())
     return std::nullopt;
@@ -111,7 +111,7 @@ std::string textOf(mlir::ModuleOp module, bool locations) {
   return text;
 }
 
-/// LLVM's streams end the process where they cannot write.
+/// LLVM's streams end the process when they cannot write.
 void writeText(const std::string &text, const std::string &path) {
   if (isStandardOutput(path)) {
     fmt::print("{}", text);
@@ -134,7 +134,7 @@ void compileToPhase(const CompileVerbOptions &options) {
   writeText(textOf(loaded.module(), options.locations), options.output);
 }
 
-/// `forecast`: of the program.
+/// `forecast` is the program's.
 std::string searchedText(const SearchedOrder &searched, const timing::Forecast &forecast) {
   constexpr double hardly = 0.005; // of a step
   if (searched.plans == 1 && forecast.moving() < hardly * forecast.seconds)
@@ -178,7 +178,7 @@ void describeOn(const timing::Layout &layout, const CompiledProgram &compiled, c
     say("{}: {}\n", program, line);
 }
 
-/// Of processors the device's memory is the host's.
+/// For processors the device's memory is the host's.
 void warnOfHostMemory(const CompileRequest &request, const abi::Manifest &manifest) {
   uint64_t bytes = 0;
   for (const abi::Role &role : manifest.roles())
@@ -198,7 +198,7 @@ void compileToProgram(const CompileVerbOptions &options) {
   auto begin = std::chrono::steady_clock::now();
   CompileRequest request = options.request;
   request.layout = layout ? &*layout : nullptr;
-  // Never taken apart, which would take as long as a phase: the process ends behind this.
+  // Never destroyed, which would take as long as a phase: the process ends after this.
   static LoadedModel &loaded = *new LoadedModel(request);
   static CompiledProgram &program = *new CompiledProgram(loaded.compile());
   if (layout && !options.isTooLarge)
@@ -256,7 +256,7 @@ static void requireNoProgram(const std::string &path) {
                             shellWord(path)));
 }
 
-/// One target, or several architectures of GPUs, each of which is one.
+/// One target, or several GPU architectures, each of which is one.
 static std::string checkTarget(const std::string &text) {
   static const CLI::IsMember known(std::vector<std::string>(std::begin(targetNames), std::end(targetNames)));
   constexpr std::string_view gpus = "cuda:";

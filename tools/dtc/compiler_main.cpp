@@ -7,7 +7,7 @@
 
 using namespace dtc;
 
-/// What options take whose checks do not list it.
+/// Values of options whose checks do not list them.
 static KnownValues knownValues() {
   KnownValues values;
   for (llvm::StringRef preset : getPresetNames())

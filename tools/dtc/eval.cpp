@@ -1,5 +1,5 @@
-// dtc eval: loss and perplexity of a model over token files. A program is run as it is, on local ranks; of a model one
-// is compiled first, into a folder that goes when its numbers are there.
+// dtc eval: loss and perplexity of a model over token files. A program is run as it is, on local ranks; a model is
+// compiled first, into a folder that is removed once the numbers are known.
 #include "runtime/checkpoint/export_model.h"
 #include "runtime/data/evaluation_result.h"
 #include "runtime/data/token_file.h"
@@ -44,7 +44,7 @@ struct EvalOptions {
 };
 
 /// As many tokens as the model has positions, but no more than `Most`: a longer window takes much memory. Where the
-/// file leaves their number to the family, the compiler takes it.
+/// file leaves that number to the family, the compiler uses the family's.
 std::optional<int64_t> defaultLength(const std::string &directory) {
   constexpr int64_t Most = 1024;
   nlohmann::json config = ModelConfig::read((fs::path(directory) / "config.json").string()).root;
@@ -54,8 +54,8 @@ std::optional<int64_t> defaultLength(const std::string &directory) {
   return std::nullopt;
 }
 
-/// What is compiled differs from a program that trains in nothing that decides about the loss. There is a row for each
-/// data-parallel rank, so that none computes rows that are not there, and no moments.
+/// The program differs from one that trains in nothing that affects the loss. It has one row for each data-parallel
+/// rank, so that none computes empty rows, and no moments.
 std::vector<std::string> compilerWords(const EvalOptions &options, const std::string &model) {
   std::vector<std::string> words = {"compile", model};
   for (const auto &[option, value] : options.compile)
@@ -73,7 +73,7 @@ std::vector<std::string> compilerWords(const EvalOptions &options, const std::st
   return words;
 }
 
-/// Throws where the model's weights are neither in it nor named.
+/// Throws where the program does not hold the model's weights and none are named.
 std::string modelOf(const EvalOptions &options) {
   bool isDirectory = fs::is_directory(options.model);
   if (!options.weights.empty())
@@ -84,7 +84,7 @@ std::string modelOf(const EvalOptions &options) {
   return findModel(options.model, options.verify, [](const std::string &text) { tellWarning(text); });
 }
 
-/// Returns the exit code of the compiler, which has said what is wrong.
+/// Returns the exit code of the compiler, which has reported what is wrong.
 int compileInto(const std::string &program, const EvalOptions &options) {
   std::vector<std::string> words = compilerWords(options, modelOf(options));
   words.insert(words.end(), {"-o", program});

@@ -1,4 +1,4 @@
-// dtc export: a model directory for other tools, made of a checkpoint.
+// dtc export: a model directory for other tools, created from a checkpoint.
 #include "runtime/abi/element_type.h"
 #include "runtime/checkpoint/export_model.h"
 #include "runtime/program/start/command_line.h"

@@ -42,7 +42,7 @@ struct InspectOptions {
   bool json = false, choices = false, memory = false;
 };
 
-/// How often each kind of command stands in a list.
+/// How often each kind of command occurs in a list.
 struct CommandCounts {
   int64_t launches = 0, collectives = 0, transfers = 0, waits = 0;
 
@@ -56,7 +56,7 @@ struct CommandCounts {
   }
 };
 
-/// How often each kernel is launched by all lists together.
+/// How often all lists together launch each kernel.
 std::vector<int64_t> countLaunches(const abi::Manifest &manifest) {
   std::vector<int64_t> launches(manifest.kernels_size(), 0);
   for (const abi::CommandList &list : manifest.lists())
@@ -93,7 +93,7 @@ void printHead(const abi::Manifest &manifest) {
   say("Work        {:.4g} flops a token\n", manifest.flops_per_token());
 }
 
-/// A line a section.
+/// One line per section.
 void printSettings(const abi::Training &training) {
   sayHeading("\nSettings\n");
   std::string section;
@@ -108,7 +108,7 @@ void printSettings(const abi::Training &training) {
   say("\n");
 }
 
-/// The file that dtc compile --choices takes.
+/// The file that dtc compile --choices reads.
 void printChoices(const abi::Manifest &manifest) {
   sayHeading("\nChoices\n");
   std::istringstream lines(manifest.choices());
@@ -116,7 +116,7 @@ void printChoices(const abi::Manifest &manifest) {
     say("{}{}\n", line.empty() ? "" : "  ", line);
 }
 
-/// What a step costs a rank, by the part of the step.
+/// The cost of a step for a rank, by the part of the step.
 void printWork(const abi::Manifest &manifest, const abi::Role &role) {
   if (manifest.has_generation())
     return;
@@ -128,7 +128,7 @@ void printWork(const abi::Manifest &manifest, const abi::Role &role) {
         bytesText(part.bytesRead), bytesText(part.bytesWritten), bytesText(part.sent));
 }
 
-/// "F0 F1 B0 F2 B1 B2"; of many the first.
+/// "F0 F1 B0 F2 B1 B2"; only the first ones of a long sequence.
 std::string passesText(const abi::Manifest &manifest, const abi::Role &role) {
   constexpr int most = 32;
   std::string text;
@@ -162,7 +162,7 @@ void printMemory(const abi::Manifest &manifest, const abi::Role &role) {
         bytesText(static_cast<double>(touched)));
 }
 
-/// What the backward pass makes again of what was not kept, and what that costs: equal layers together.
+/// What the backward pass recomputes because it was not kept, and what that costs; equal layers together.
 void printMadeAgain(const abi::Manifest &manifest, const abi::Role &role, const CollectiveTimes *times) {
   std::vector<MadeAgain> rows = madeAgain(manifest, role, times);
   sayHeading("\nMade again");
@@ -201,7 +201,7 @@ void printRole(const abi::Manifest &manifest, const abi::Role &role) {
   printWork(manifest, role);
 }
 
-/// Each as the first role has it that has it.
+/// Each as in the first role that has it.
 std::vector<abi::Tensor> parametersOf(const abi::Manifest &manifest) {
   std::map<int, const abi::Tensor *> found; // by the parameter's number
   for (const abi::Role &role : manifest.roles())
@@ -214,8 +214,8 @@ std::vector<abi::Tensor> parametersOf(const abi::Manifest &manifest) {
   return tensors;
 }
 
-/// A row a parameter, equal layers once: the shape in the file, the logical dimensions with the axes that split where
-/// it is stored, and the piece of one rank.
+/// One row per parameter, equal layers once: the shape in the file, the logical dimensions with the axes that split the
+/// stored parameter, and the piece of one rank.
 void printParameters(const abi::Manifest &manifest) {
   sayHeading("\nParameters");
   say("  name, shape in the file: dimensions/axes that split them, piece of a rank\n");
@@ -230,13 +230,13 @@ void printParameters(const abi::Manifest &manifest) {
     say("  {}{}\n", row.text, row.layers.empty() ? "" : fmt::format("; {} ({})", row.layersText(), row.count));
 }
 
-/// A kernel's name without what tells it from others that do the same on other shapes: a generated one's number, and
-/// what one of the library was made for.
+/// A kernel's name without what distinguishes it from others that do the same on other shapes: a generated kernel's
+/// number, and what a library kernel was specialized for.
 std::string workOf(const abi::Kernel &kernel) {
   return kernel.symbol().substr(0, kernel.library() ? kernel.symbol().find('$') : kernel.symbol().rfind('_'));
 }
 
-/// A row for all kernels that do the same, in the order of their first launches.
+/// One row for all kernels that do the same, in the order of their first launches.
 void printKernels(const abi::Manifest &manifest) {
   struct Row {
     std::string work;
@@ -415,7 +415,7 @@ void inspect(const InspectOptions &options) {
   printHead(manifest);
   if (layout)
     printOnCluster(*layout, manifest);
-  if (!manifest.has_generation()) // of which the others have no effect
+  if (!manifest.has_generation()) // for programs that generate, these settings have no effect
     printSettings(manifest.training());
   printChoices(manifest);
   for (const abi::Role &role : manifest.roles()) {

@@ -1,5 +1,5 @@
 // dtc: compiles a model and a cluster description into one native program that trains the model on every rank. This is
-// the driver; verbs that compile are done by a second executable, so that the others do not load LLVM.
+// the driver; a second executable runs the verbs that compile, so that the others do not load LLVM.
 #include "tools/dtc/CommandLine.h"
 #include "tools/dtc/Compiler.h"
 #include "tools/dtc/Targets.h"
@@ -9,7 +9,7 @@ using namespace dtc;
 
 static bool isDoneByTheCompiler(const std::string &verb) { return verb == "compile" || verb == "verify"; }
 
-/// A shell asks how a command line goes on. Verbs that compile know it themselves, and so do programs.
+/// A shell asks how to complete a command line. Verbs that compile answer for themselves, and so do programs.
 static void letOthersComplete(const CLI::App &app, int argc, char **argv) {
   std::string verb = argc > 3 ? argv[2] : "";
   if (isDoneByTheCompiler(verb))

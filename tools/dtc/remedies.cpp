@@ -1,6 +1,6 @@
-// dtc-compile remedies: which annotations would remove a program's collectives, and at what cost. dtc explain asks it.
-// Each annotation that the collectives propose is tried: the program's model is compiled with it, and it is no remedy
-// unless the collective is gone, a rank sends less in a step, and works hardly more.
+// dtc-compile remedies: which annotations would remove a program's collectives, and at what cost. dtc explain runs it.
+// Each annotation that the collectives propose is tried: the program's model is compiled with it, and it is a remedy
+// only if the collective is gone, a rank sends less in a step, and hardly works more.
 #include "runtime/abi/resolve.h"
 #include "runtime/support/error.h"
 #include "tools/dtc/CompileModel.h"
@@ -23,10 +23,11 @@ using nlohmann::ordered_json;
 
 namespace {
 
-/// So many times the work: who repeats the work of other ranks to save them a message has no use for them.
+/// At most this many times the work: a rank that repeats the work of others to save a message makes those others
+/// useless.
 constexpr double mostWork = 1.25;
 
-/// A collective as it is known in another compilation of its model, with its place in this one.
+/// What identifies a collective across compilations of its model, with its place in this one.
 struct Place {
   std::string list;
   int command;
@@ -49,7 +50,7 @@ std::vector<Place> placesOf(const abi::Manifest &manifest) {
   return places;
 }
 
-/// What a step costs the rank that it costs most, of each; and how long it takes on a cluster, if one is named.
+/// The cost of a step, each as the highest of all ranks; and how long it takes on a cluster, if one is named.
 struct Cost {
   double sent = 0, flops = 0;
   uint64_t arena = 0;
@@ -69,7 +70,7 @@ struct Cost {
   }
 };
 
-/// The annotations that collectives propose, each for all layers at once, with those that propose it.
+/// The annotations that collectives propose, each for all layers at once, with the collectives that propose it.
 std::map<std::string, std::vector<Place>> proposals(const abi::Manifest &program) {
   LayerNames layers(program);
   std::map<std::string, std::vector<Place>> proposed;
@@ -79,7 +80,7 @@ std::map<std::string, std::vector<Place>> proposals(const abi::Manifest &program
   return proposed;
 }
 
-/// The program's model once more, with one more annotation; nothing where it cannot be compiled so.
+/// The program of the model with one more annotation; nothing where it cannot be compiled that way.
 std::optional<CompiledProgram> compileWith(const abi::Manifest &program, const std::string &path,
                                            const std::string &entry) {
   try {
@@ -96,7 +97,7 @@ std::set<std::string> identities(const abi::Manifest &manifest) {
   return all;
 }
 
-/// Of the proposal, what it removes and costs; null where it is no remedy.
+/// What the proposal removes and costs; null where it is no remedy.
 ordered_json tryRemedy(const abi::Manifest &program, const std::string &path, const std::string &entry,
                        const std::vector<Place> &proposers, const Cost &now, const timing::Layout *layout) {
   std::optional<CompiledProgram> changed = compileWith(program, path, entry);

@@ -32,7 +32,7 @@ struct ReportOptions {
   bool json = false;
 };
 
-/// Writes the step that the cluster file foretells to a trace.
+/// Writes the step predicted from the cluster file as a trace.
 void foretell(const RunFolder &run, const std::string &cluster, const std::string &path) {
   if (!run.manifest)
     throw Error(ExitCode::BadInput, fmt::format("'{}' has no {}, which --cluster takes: run the program again",

@@ -136,7 +136,7 @@ static int run(const RunOptions &options) {
   cluster.maxRestarts = options.maxRestarts;
   cluster.patience.start = fromSeconds(options.startTimeout);
   requireNoModel(options.command.front(), "run");
-  // Reads the whole program, so that a damaged one is refused by code that is not in it.
+  // Reads the whole program, so that a damaged one is refused by code that is not part of it.
   ProgramFile program(options.command.front());
   abi::Manifest manifest = readManifest(options.command.front());
   cluster.world = Mesh(manifest.mesh()).ranks();
@@ -195,7 +195,7 @@ static void addOptions(CLI::App &verb, RunOptions &options) {
       ->check(CLI::Range(0.0, 1e6));
   verb.add_flag("--share-gpu", options.shareGpu,
                 "Let several ranks of a program for GPUs work on one, to try a layout; for speed, one each");
-  verb.add_flag("--token-from-stdin", options.tokenFromInput)->group(""); // of --hosts: nobody else needs it
+  verb.add_flag("--token-from-stdin", options.tokenFromInput)->group(""); // for --hosts: nobody else needs it
 }
 
 void dtc::addRun(CLI::App &app, int &exitCode) {
@@ -204,7 +204,7 @@ void dtc::addRun(CLI::App &app, int &exitCode) {
       "Run a program on local ranks, or on several hosts, and look after them: when one fails, the others stop.",
       runFooter);
   addOptions(*verb, *options);
-  verb->prefix_command(); // from the first word that is not ours on, nothing is
+  verb->prefix_command(); // all words from the first one that is not ours belong to the program
   verb->callback([options, verb, &exitCode] {
     if (verb->remaining().empty())
       throw CLI::RequiredError("PROGRAM");

@@ -1,4 +1,4 @@
-// dtc sample: what a model goes on with after a prompt.
+// dtc sample: how a model continues a prompt.
 #include "runtime/abi/mesh.h"
 #include "runtime/abi/symbols.h"
 #include "runtime/checkpoint/find_checkpoints.h"
@@ -82,7 +82,7 @@ int64_t rowsFor(size_t prompts, const std::string &mesh) {
   return (wanted + ranks - 1) / ranks * ranks;
 }
 
-/// In pieces of one length, none longer than what is usual.
+/// The length of the pieces in which prompts are read: all equal, none longer than usual.
 int64_t promptPositions(const std::vector<std::vector<int64_t>> &prompts) {
   constexpr int64_t usual = 128;
   auto longest = static_cast<int64_t>(std::ranges::max(prompts, {}, &std::vector<int64_t>::size).size());
@@ -129,14 +129,14 @@ public:
   }
 
 private:
-  /// A model directory as it is; of a run's folder the newest checkpoint, which is one.
+  /// A model directory as it is; for a run's folder the newest checkpoint, which is one.
   std::string modelDirectory() const {
     std::error_code unknown;
     return fs::exists(fs::path(options.model) / "config.json", unknown) ? options.model
                                                                         : findCheckpoints(options.model).front();
   }
 
-  /// The model's own, unless another is named.
+  /// The model's own tokenizer, unless another is named.
   std::string findTokenizerFile() const {
     if (!options.tokenizer.empty())
       return tokenizerFile(options.tokenizer);
@@ -182,7 +182,7 @@ private:
     if (!options.caches)
       command.emplace_back("--no-cache");
     return runProcess(command,
-                      [](const std::string &) { return true; }); // what it says of the program is nobody's matter
+                      [](const std::string &) { return true; }); // what it prints of the program is not shown
   }
 
   Json requestText() const {
@@ -236,7 +236,7 @@ private:
     check(stops, "--stop-ids");
   }
 
-  /// A line of the program's.
+  /// A line of the program's output.
   void take(const std::string &line) {
     Json said = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!said.is_object())
@@ -246,7 +246,7 @@ private:
       return;
     }
     auto prompt = said.value("row", size_t(0));
-    if (text && text->isStopped(prompt)) // the program does not know
+    if (text && text->isStopped(prompt)) // the program does not know about stops
       return;
     auto token = said.value("token", int64_t(0));
     std::vector<int64_t> &own = news.at(prompt);
@@ -256,7 +256,7 @@ private:
       said["text"] = piece;
     if (options.json)
       sayJson(said);
-    else if (news.size() == 1) // of several, answers are interleaved and printed at the end
+    else if (news.size() == 1) // with several prompts, answers would be interleaved; they are printed at the end
       sayText(piece);
     std::fflush(stdout);
   }
@@ -295,7 +295,8 @@ private:
     return count;
   }
 
-  /// A model may say what a terminal obeys: there it is written out, as all that is not ASCII is in JSON.
+  /// A model may generate control sequences for a terminal: they are escaped there, as JSON escapes all that is not
+  /// ASCII.
   static void sayText(const std::string &said) {
     isatty(STDOUT_FILENO) ? tell(stdout, said) : void(std::fputs(said.c_str(), stdout));
   }
@@ -305,14 +306,14 @@ private:
   }
 
   const SampleOptions &options;
-  std::vector<std::vector<int64_t>> prompts, news; ///< of each prompt the tokens that follow
+  std::vector<std::vector<int64_t>> prompts, news; ///< for each prompt, the tokens that follow
   std::vector<int64_t> stops;
-  std::optional<SampleText> text; ///< where prompts are given as such
-  Json last;                      ///< what the program says at its end
+  std::optional<SampleText> text; ///< where prompts are given as texts
+  Json last;                      ///< what the program prints at its end
   TemporaryFolder folder{"dtc-sample"};
 };
 
-/// Which token follows.
+/// How the next token is chosen.
 void addDrawing(CLI::App &verb, SampleOptions &options) {
   verb.add_option("--temperature", options.temperature,
                   "Divides the logits before a token is drawn; 0, the default: the likeliest follows")

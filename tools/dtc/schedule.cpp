@@ -58,7 +58,7 @@ Costs costsOf(const ScheduleOptions &options, int32_t stages) {
   return equalCosts(stages, options.forward, options.backward, options.weight, options.transfer);
 }
 
-/// Stages, ranks and micro-batches of a timetable that is made.
+/// Stages, ranks and micro-batches of a generated timetable.
 Shape shapeOf(const ScheduleOptions &options) {
   for (const auto &[value, name] : {std::pair{options.stages, "--stages"}, {options.microBatches, "--microbatches"}}) {
     if (value == 0)
@@ -103,7 +103,7 @@ void makeTimetable(const ScheduleOptions &options, ScheduleAnswer &answer) {
   answer.namedSeconds = result.namedSeconds;
 }
 
-/// A timetable that is made is valid. That of a file may be anything, and memory may lack for both.
+/// A generated timetable is valid. One from a file may be anything, and both may lack memory.
 void requireValid(const ScheduleOptions &options, const Timetable &timetable) {
   std::string fault = findFault(timetable, options.memoryLimit);
   if (!fault.empty())
@@ -127,7 +127,7 @@ void schedule(const ScheduleOptions &options) {
   requireValid(options, answer.timetable);
   answer.costs = costsOf(options, answer.timetable.stages());
   answer.simulated = simulate(answer.timetable, answer.costs);
-  constexpr int32_t more = 8; // steps, and one for each rank, until nothing changes any more
+  constexpr int32_t more = 8; // steps, and one for each rank, until the steps repeat
   answer.steady =
       simulateSteps(answer.timetable, answer.costs, static_cast<int32_t>(answer.timetable.ranks.size()) + more);
   answer.peakStashes = peakStashes(answer.timetable);
@@ -144,7 +144,7 @@ void schedule(const ScheduleOptions &options) {
 }
 
 void addCosts(CLI::App &verb, ScheduleOptions &options) {
-  constexpr double least = 1e-9, most = 1e9; // so that sums of all of them are numbers
+  constexpr double least = 1e-9, most = 1e9; // so that all sums of them are finite
   for (auto [name, value, help] :
        {std::tuple{"--forward", &options.forward, "Seconds of a stage's forward pass, or any other unit of time"},
         std::tuple{"--backward", &options.backward, "The same of a backward pass's first part, the input gradient"},

@@ -44,7 +44,7 @@ struct SimulateOptions {
   std::string model, cluster, trace, profile;
   std::map<std::string, std::string> compile; ///< options of 'dtc compile' that were given, with their values
   std::vector<std::string> settings, whatIf;
-  std::vector<int64_t> sizes; ///< of --scale
+  std::vector<int64_t> sizes; ///< for --scale
   double failOver = 0;        ///< seconds; 0: no limit
   bool json = false;
 };
@@ -55,7 +55,7 @@ bool isModel(const std::string &path) {
   return fs::is_directory(path) || fs::path(path).extension() == ".mlir";
 }
 
-/// The words for the compiler.
+/// The compiler's arguments.
 std::vector<std::string> compileTo(const std::string &program, const SimulateOptions &options) {
   std::vector<std::string> words = {"compile",   options.model,   "-o",         program,
                                     "--cluster", options.cluster, "--too-large"};
@@ -66,8 +66,8 @@ std::vector<std::string> compileTo(const std::string &program, const SimulateOpt
   return words;
 }
 
-/// The program's manifest; of a model, which is compiled into a folder that goes at once. Nothing, with the exit code,
-/// where the compiler has said why not.
+/// The program's manifest; a model is compiled first, into a folder that is removed at once. Nothing, with the exit
+/// code, where the compiler has reported an error.
 std::optional<abi::Manifest> manifestOf(const SimulateOptions &options, int &exitCode) {
   if (!isModel(options.model)) {
     if (!options.compile.empty() || !options.settings.empty())
@@ -90,7 +90,7 @@ void requireStep(const abi::Manifest &manifest, const std::string &path) {
     throw Error(ExitCode::BadInput, fmt::format("'{}' generates text; simulate a program that trains", path));
 }
 
-/// All that kernels' times depend on. Settings, which a run may change, are no part of it.
+/// All that the kernels' times depend on. Settings that a run may change are not part of it.
 std::string whatRuns(const abi::Manifest &manifest) {
   abi::Manifest part;
   *part.mutable_mesh() = manifest.mesh();
@@ -145,7 +145,7 @@ std::vector<Changed> changedSteps(const SimulateOptions &options, const abi::Man
   return all;
 }
 
-/// As many sizes are compiled, what the compiler says of one is for whoever asked for it: an Error.
+/// Several sizes are compiled, so the compiler's message about one of them becomes an Error for the caller.
 abi::Manifest compileQuietly(const SimulateOptions &options) {
   TemporaryFolder folder("dtc-simulate");
   std::string program = folder.at("program");

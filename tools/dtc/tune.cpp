@@ -37,7 +37,7 @@ namespace {
 
 struct TuneOptions {
   std::string program, cluster, output = "choices.toml";
-  std::vector<std::string> data;   ///< options of the program that say what it trains on
+  std::vector<std::string> data;   ///< options of the program that select its training data
   std::vector<std::string> launch; ///< options of `dtc run`
   int64_t candidates = 6, steps = 8, rounds = 3;
   bool json = false;
@@ -98,7 +98,7 @@ void measure(const TuneOptions &options, Variant &variant, const fs::path &out) 
   variant.losses = readText(out.string() + ".losses");
 }
 
-/// No order changes a bit of a loss; one that did would be a mistake.
+/// No order changes a single bit of a loss; one that did would be a bug.
 void requireEqualLosses(const std::vector<Variant> &variants) {
   for (const Variant &each : variants)
     if (each.losses != variants.front().losses)
@@ -115,12 +115,12 @@ void print(const std::vector<Variant> &variants, const Variant &best) {
         secondsText(each.uncertainty()), each.summary, &each == &best ? "  <- the fastest" : "");
 }
 
-/// Whether the steps that were measured cannot tell them apart.
+/// Whether the measured steps are too close to tell the variants apart.
 bool isAlike(const Variant &one, const Variant &other) {
   return std::abs(one.measured() - other.measured()) <= one.uncertainty() + other.uncertainty();
 }
 
-/// By how much the variant that is foretold to be the fastest is slower than the one that is.
+/// By how much the variant that is predicted to be the fastest is slower than the one that is.
 double regretOf(const std::vector<Variant> &variants, const Variant &best) {
   return std::ranges::min_element(variants, {}, &Variant::predicted)->measured() / best.measured() - 1;
 }

@@ -1,4 +1,4 @@
-// dtc-compile variants: a program's model with other orders of its step, or other buckets, each compiled. dtc tune asks
+// dtc-compile variants: a program's model with other orders of its step, or other buckets, each compiled. dtc tune runs
 // it.
 #include "runtime/support/error.h"
 #include "tools/dtc/CompileModel.h"
@@ -24,8 +24,8 @@ struct VariantOptions {
   uint64_t effort = usualEffort;
 };
 
-/// The program's own order, and those that are foretold to be the fastest: first such as differ in what they take, then
-/// others.
+/// The program's own order, and the orders that are predicted to be the fastest: first those that differ in their step
+/// times, then others.
 std::vector<RankedPlan> choose(std::vector<RankedPlan> tried, size_t count) {
   std::vector<RankedPlan> chosen = {tried.front()};
   tried.erase(tried.begin());
@@ -42,7 +42,7 @@ std::vector<RankedPlan> choose(std::vector<RankedPlan> tried, size_t count) {
   return chosen;
 }
 
-/// On one line, in which others differ.
+/// One line, with the choices in which variants differ.
 std::string summaryOf(const Choices &choices) {
   auto shared = std::ranges::count_if(choices.gathers, [](const GatherRule &rule) {
     return std::ranges::find(rule.runs, Gathering::Shared, &GatherRun::how) != rule.runs.end();

@@ -1,9 +1,9 @@
 // Memory of the command-list interpreter: an arena in f64.
 //
-// Memory is counted in units of the narrowest element type that a program has, and there is one double for each. An
-// element's value is the double of its first unit; of an f32 beside bf16 the second one is not used. Programs of one
-// width, as all of f32, i32 and masks are, have elements side by side. Where widths differ each unit also knows what
-// was last written there, because bytes would tell: an element of another type, or one that was overwritten in part,
+// Memory is counted in units of the narrowest element type that a program has, with one double for each unit. An
+// element's value is the double of its first unit; for an f32 next to bf16 the second unit is not used. In programs of
+// one width (f32, i32 and masks all have the same) elements are adjacent. Where widths differ, each unit also records
+// what was last written there, as real bytes would show it: an element read with another type, or partly overwritten,
 // reads as NaN.
 #pragma once
 
@@ -19,25 +19,25 @@
 
 namespace dtc::verify {
 
-/// What memory holds that nothing has written: NaN, so that reading it shows.
+/// The contents of memory that nothing has written: NaN, so that reading it shows.
 inline constexpr double unwritten = std::numeric_limits<double>::quiet_NaN();
 
-/// A command or a list that cannot be right, whatever the data: what the interpreter refuses to run.
+/// A command or list that is wrong for any data: the interpreter refuses to run it.
 class ProgramFault : public Error {
 public:
   explicit ProgramFault(const std::string &message) : Error(ExitCode::Runtime, message) {}
 };
 
-/// What a unit of an arena of several widths holds: the first unit of an element of a type, or a further one.
+/// What a unit of an arena with several widths holds: the first unit of an element of a type, or a further unit.
 using UnitKind = uint8_t;
 inline constexpr UnitKind furtherUnit = 0xff;
 
-/// A part of an arena that one launch may touch: `size` elements of a type, each a number that stands for it.
+/// A part of an arena that one launch may touch: `size` elements of a type, each represented by one number.
 template <class Number> struct BufferOf {
   Number *data = nullptr;
   int64_t size = 0;
   abi::DataType type = abi::F32;
-  int64_t units = 1;         ///< of an element
+  int64_t units = 1;         ///< per element
   UnitKind *kinds = nullptr; ///< of the units; null where all elements have one width
 
   /// Throws ProgramFault unless the elements [0, extent) lie within.
@@ -45,7 +45,7 @@ template <class Number> struct BufferOf {
     if (extent > size)
       throw ProgramFault("reaches element " + std::to_string(extent - 1) + " of a buffer of " + std::to_string(size));
   }
-  /// An element of a buffer whose elements lie side by side, as library kernels get them.
+  /// An element of a buffer whose elements are adjacent, as library kernels get them.
   Number &at(int64_t index) const {
     if (index < 0 || index >= size)
       throw ProgramFault("reaches element " + std::to_string(index) + " of a buffer of " + std::to_string(size));

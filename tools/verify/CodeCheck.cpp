@@ -14,16 +14,16 @@ namespace dtc::verify {
 
 namespace {
 
-/// How launches call a kernel: the inputs that its outputs lie over, and one of the launches that have it so.
+/// How launches call a kernel: the inputs that its outputs overwrite, and one launch for each such pattern.
 struct Calls {
   const abi::Launch *launch = nullptr;
   std::set<std::vector<int>> inPlace;
 };
 
-/// A launch of a library kernel, as far as its code sees it.
+/// All that the code of a library kernel sees of a launch.
 struct LibraryLaunchKey {
   std::vector<abi::DataType> types;
-  std::vector<int> over; ///< for each buffer the one that it lies over, or -1
+  std::vector<int> over; ///< for each buffer the one whose memory it shares, or -1
   std::vector<int64_t> scalars;
   int64_t grid;
   unsigned draw;
@@ -59,7 +59,7 @@ private:
 
 } // namespace
 
-/// Draws of inputs, of different magnitudes and signs; the first on the first rank, its grid whole.
+/// Draws of inputs, with different magnitudes and signs; the first runs the whole grid, on the first rank.
 static constexpr unsigned draws = 2;
 static int partsOf(unsigned draw) { return 1 + 2 * int(draw); }
 
@@ -88,7 +88,7 @@ std::vector<int64_t> CodeChecker::scalarsOf(const abi::Launch &launch, int64_t r
   return scalars;
 }
 
-/// An output lies over an input whose buffer begins where its own does.
+/// An output overwrites an input whose buffer begins where its own does.
 void CodeChecker::collect(const abi::Launch &launch) {
   const abi::Kernel &kernel = program.kernels(int(launch.kernel()));
   if (launch.buffers_size() != int(kernel.inputs() + kernel.outputs()))

@@ -16,7 +16,7 @@ using abi::Collective;
 using mlir::dt::Reduction, mlir::dt::reductionOf;
 
 namespace {
-/// One member's view of a collective under way.
+/// One member's view of a collective in progress.
 class Combination {
 public:
   Combination(const Collective &collective, const std::vector<CollectiveOperand> &members, int64_t me,
@@ -81,7 +81,7 @@ private:
       to[i] = reduction.combine(to[i], from[i]);
   }
 
-  /// Each element of a row is a tuple with what the row has beside it.
+  /// Each element of a row is combined as a tuple with the row's logarithm.
   void reduceTuples(double *to, double &toBeside, const double *from, double fromBeside) const {
     std::array combined = {reduction.identities.front(), toBeside};
     reduction.combineTuples(combined, {reduction.identities.front(), fromBeside});

@@ -8,16 +8,16 @@
 
 namespace dtc::verify {
 
-/// What a member of a collective brings, or gets.
+/// A member's contribution to a collective, or its result.
 struct CollectiveOperand {
   std::vector<double> values;
-  /// Logarithms of rows' weights (LOG_SUM_EXP), or how many rows there are of or for each member (an all-to-all with
+  /// Logarithms of the rows' weights (LOG_SUM_EXP), or how many rows each member sends or gets (an all-to-all with
   /// counts).
   std::vector<double> beside;
 };
 
-/// What member `me` receives, given every member's operand in group order. Reductions add in that order. `before`: what
-/// its result's place held, where all-to-alls with counts leave rows as they were.
+/// The result of member `me`, given every member's operand in group order. Reductions add in that order. `before`: the
+/// old contents of the result's memory, where all-to-alls with counts leave rows as they were.
 CollectiveOperand combine(const abi::Collective &collective, const std::vector<CollectiveOperand> &members, int64_t me,
                 std::vector<double> before = {});
 
@@ -25,14 +25,14 @@ CollectiveOperand combine(const abi::Collective &collective, const std::vector<C
 std::string describe(const abi::Collective &collective, const abi::Manifest &manifest);
 std::string describe(const abi::Command &command, const abi::Manifest &manifest);
 
-/// The group of that number. Throws ProgramFault where the manifest has none.
+/// The group with that number. Throws ProgramFault where the manifest has none.
 const abi::Group &groupOf(uint32_t group, const abi::Manifest &manifest);
 inline const abi::Group &groupOf(const abi::Collective &collective, const abi::Manifest &manifest) {
   return groupOf(collective.group(), manifest);
 }
 
-/// Empty when two ranks' descriptions of one collective or transfer fit together; otherwise what differs, first's then
-/// second's.
+/// Empty when two ranks' descriptions of one collective or transfer match; otherwise what differs, the first one's and
+/// then the second one's.
 std::string findMismatch(const abi::Command &first, const abi::Command &second, const abi::Manifest &manifest);
 
 } // namespace dtc::verify

@@ -15,7 +15,7 @@ using namespace mlir::dt;
 
 namespace dtc::verify {
 
-/// The width of the narrowest element type that a program names, and of the widest.
+/// The widths of the narrowest and of the widest element type in a program.
 static std::pair<uint64_t, uint64_t> widthsOf(const abi::Manifest &manifest) {
   const uint64_t usual = abi::elementType(abi::F32).bytes;
   std::pair<uint64_t, uint64_t> widths = {usual, usual};
@@ -38,7 +38,7 @@ static std::pair<uint64_t, uint64_t> widthsOf(const abi::Manifest &manifest) {
   return widths;
 }
 
-/// Each rank's role, as the program says.
+/// Each rank's role, as the program states it.
 static std::vector<int> rolesOf(const abi::Manifest &manifest, int64_t ranks) {
   std::vector<int> roles;
   for (int64_t rank = 0; rank < ranks; ++rank)
@@ -64,7 +64,7 @@ CommandInterpreter::CommandInterpreter(const abi::Manifest &manifest, mlir::MLIR
       entry.generated.emplace(kernel, manifest.target(), context);
     if (!entry.library && !entry.generated)
       throw ProgramFault("the runtime has no kernel '" + kernel.symbol() + "'");
-    // Code of its own is made for a library kernel whose symbol says what for; those of GPUs may have a workspace.
+    // Library kernels whose symbol names a specialization have code of their own; those of GPUs may have a workspace.
     bool isMade = kernel.symbol().find('$') != std::string::npos, isGpus = kernel.symbol().starts_with("dtc_cuda_");
     if (kernel.library() && ((!isMade && kernel.passes_size() > 0) || (!isGpus && kernel.scratch_bytes() > 0)))
       throw ProgramFault("kernel '" + kernel.symbol() + "' of the library is said to have functions or scratch");
@@ -89,7 +89,7 @@ const abi::CommandList &CommandInterpreter::listOf(int64_t rank, const abi::Time
   return known->second;
 }
 
-/// What has been done need not be kept.
+/// Forgets what has been done.
 void CommandInterpreter::begin() {
   if (!llvm::all_of(states, [](const Rank &state) { return state.flights.empty(); }))
     return;
@@ -140,7 +140,7 @@ void CommandInterpreter::requireAllWaited() const {
                          describe(*flights.front().call, manifest) + " that it starts at " + flights.front().place);
 }
 
-/// Runs a rank until it has to wait; says whether it did anything.
+/// Runs a rank until it has to wait; returns whether it did anything.
 bool CommandInterpreter::advance(int64_t rank, const Watch &watch) {
   Rank &state = states[rank];
   bool moved = false;
@@ -220,9 +220,9 @@ void CommandInterpreter::write(int64_t rank, const abi::Tensor &tensor, const Ho
 // Launches
 //===----------------------------------------------------------------------===//
 
-/// Library kernels read rows of adjacent elements; where these lie apart they work on copies. Only what a kernel
-/// changed goes back: the extents of its outputs may overlap where their elements do not, as those of a fused
-/// projection do.
+/// Library kernels read rows of adjacent elements; where elements are not adjacent, the kernels work on copies. Only
+/// what a kernel changed is copied back: the extents of its outputs may overlap where their elements do not, as in a
+/// fused projection.
 void CommandInterpreter::launchLibrary(LibraryReference reference, const LibraryLaunch &launch, size_t inputs) {
   LibraryLaunch dense = launch;
   std::vector<std::vector<double>> copies(launch.buffers.size());
@@ -262,11 +262,11 @@ void CommandInterpreter::launch(int64_t rank, const abi::Launch &launch) {
   const Kernel &kernel = kernels[launch.kernel()];
   if (kernel.library)
     launchLibrary(kernel.library, call, description.inputs());
-  else // its inputs are read before any output is written, which is what in-place launches rely on
+  else // all inputs are read before any output is written, which in-place launches rely on
     kernel.generated->launch({meshAttr, rank, true}, call.buffers, call.scalars, call.grid, call.part);
 }
 
-/// How much of its grid a launch finds that it is to run.
+/// How much of its grid a launch must run, as read from memory.
 int64_t CommandInterpreter::countOf(int64_t rank, const abi::Launch &launch) const {
   double count = memories[rank].buffer(launch.grid_count(), abi::I32, 1).read(0);
   if (!(count >= 0 && count <= double(launch.grid())) || count != std::trunc(count))
@@ -279,7 +279,7 @@ int64_t CommandInterpreter::countOf(int64_t rank, const abi::Launch &launch) con
 // Collectives
 //===----------------------------------------------------------------------===//
 
-/// Who takes part in a command, in the order in which `Meeting` has them: a group's, or sender and receiver.
+/// The members of a command, in the order in which `Meeting` has them: a group's, or sender and receiver.
 std::vector<int64_t> CommandInterpreter::membersOf(int64_t rank, const abi::Command &command) const {
   const abi::Group &named = groupOf(abi::groupOf(command), manifest);
   auto group = getGroup(meshAttr, rank, axesOf(named.axes()));
@@ -314,7 +314,7 @@ void CommandInterpreter::start(int64_t rank, const abi::Command &command, const 
     takeToken(state, command);
   std::vector<int64_t> members = membersOf(rank, command);
   int64_t size = int64_t(members.size()), me = llvm::find(members, rank) - members.begin();
-  // Ranks that name the same group by other axes still meet: the key is who takes part.
+  // Ranks that name the same group by other axes still meet: the key is the list of members.
   Members key{members};
   if (command.has_start())
     llvm::sort(key.ranks);
@@ -370,9 +370,9 @@ void CommandInterpreter::finishCopy(int64_t rank, const Flight &flight) {
   operands.target.writeAll(flight.copied);
 }
 
-/// A collective takes place when all its members have started it and every collective that they had started before, on
-/// whatever channel, has taken place: a device may have room for one only. What waits in a circle then is an order in
-/// which the ranks do not agree. A transfer waits for those of its group alone.
+/// A collective takes place when all its members have started it and every collective that they started before, on any
+/// channel, has taken place: a device may have room for only one. Any cycle of waits is then an order in which the
+/// ranks disagree. A transfer waits only for those of its own group.
 void CommandInterpreter::settle(int64_t queue, std::vector<int64_t> moved) {
   auto isNext = [&](int64_t member, const std::pair<Members, size_t> &at) {
     return !states[member].issued[queue].empty() && states[member].issued[queue].front() == at;
@@ -416,12 +416,14 @@ bool CommandInterpreter::tryWait(int64_t rank, uint32_t token) {
   return true;
 }
 
-/// Everyone has started: checks that nobody touched this rank's memory meanwhile, and delivers the result.
+/// Called when every member has started: checks that nobody touched this rank's memory meanwhile, and stores the
+/// result.
 void CommandInterpreter::finish(int64_t rank, const Flight &flight, const Meeting &meeting) {
   const abi::Command &command = *flight.call;
   Operands operands = operandsOf(memories[rank], command, int64_t(flight.group.ranks.size()), flight.me);
   requireUntouched(command, operands, meeting.sources[flight.me], manifest);
-  // Every member describes the same collective; the order of ranks is that of this call's axes, as for the others.
+  // Every member describes the same collective; the order of ranks follows the axes of this call, as for the other
+  // members.
   if (command.has_start()) {
     CollectiveOperand result = combine(command.start(), meeting.sources, flight.me, flight.before);
     operands.target.writeAll(result.values);
@@ -431,8 +433,8 @@ void CommandInterpreter::finish(int64_t rank, const Flight &flight, const Meetin
   }
 }
 
-/// Why a collective that everybody has started does not take place: "comes behind the all-reduce of v1 over tp on rank
-/// 0, behind ... on rank 1".
+/// Why a collective that every member has started does not take place: "comes behind the all-reduce of v1 over tp on
+/// rank 0, behind ... on rank 1".
 std::string CommandInterpreter::describeOrder(const Flight &flight) const {
   std::string text = "comes";
   for (int64_t member : flight.group.ranks) {

@@ -1,5 +1,5 @@
-// Runs the command lists of all ranks in one process, in f64: what the executor would do, slowly, with every check that
-// can be thought of.
+// Runs the command lists of all ranks in one process, in f64: the work of the executor, done slowly and with every
+// possible check.
 //
 // - Memory that nothing has written holds NaN, so that reading it shows in the results.
 // - Ranks run as far as they can, one after the other; they meet only in collectives, sends and receives.
@@ -10,11 +10,11 @@
 //   starts is a deadlock, reported with who waits for whom and where.
 // - A launch's scalars must be what its kernel needs, and its grid must write every element once. Where memory says how
 //   much of the grid runs, the elements beyond stay as they were.
-// - All ranks start the collectives that they share in one order, whatever the channels, and the transfers of a group
-//   in the order in which they share these; an order in which they differ is a deadlock.
+// - All ranks start the collectives that they share in the same order, on whatever channels, and the transfers of a
+//   group in the same order; ranks that disagree are a deadlock.
 // - Every start has its wait, in the same list or a later one.
-// - Memory of the host is an arena of its own, which copies alone reach. A copy that is started is as asynchronous as a
-//   collective.
+// - Memory of the host is an arena of its own, which only copies access. A copy that is started is as asynchronous as
+//   a collective.
 #pragma once
 
 #include "dialect/IR/Attributes.h"
@@ -38,37 +38,37 @@ namespace dtc::verify {
 class CommandInterpreter {
 public:
   /// Parses the reference of every kernel in `context`, which has the dt and func dialects loaded. `rolesOfRanks` gives
-  /// each rank's role; without it they are as the program says. `manifest` outlives the interpreter. Throws
+  /// each rank's role; by default they are as the program states. `manifest` outlives the interpreter. Throws
   /// ProgramFault for a kernel without a reference.
   CommandInterpreter(const abi::Manifest &manifest, mlir::MLIRContext &context, std::vector<int> rolesOfRanks = {});
 
   int64_t ranks() const { return static_cast<int64_t>(memories.size()); }
   mlir::dt::MeshAttr mesh() const { return meshAttr; }
 
-  /// Runs a list on all ranks. What it starts and does not wait for, a later list may. Throws ProgramFault naming rank,
-  /// list, command and location.
+  /// Runs a list on all ranks. A later list may wait for what this one starts. Throws ProgramFault naming rank, list,
+  /// command and location.
   void run(std::string_view list);
 
   using Visit = std::function<void(int64_t rank, const abi::TimedEntry &entry)>;
   struct Watch {
-    Visit enter;                                            ///< before a rank runs an entry: fill in its inputs, say
-    Visit leave;                                            ///< after it has
+    Visit enter;                                            ///< before a rank runs an entry: fill in inputs, say
+    Visit leave;                                            ///< after a rank has run an entry
     std::function<bool(const abi::TimetableEntry &)> takes; ///< which entries run; without it all
   };
-  /// Runs so many steps of a timetable: each rank that of its role, at its own pace. Throws as run() does.
+  /// Runs this many steps of a timetable: each rank the timetable of its role, at its own pace. Throws as run() does.
   void runTimetable(std::string_view name, int64_t steps = 1, const Watch &watch = {});
 
-  /// Commands on all ranks together, of the entries of one step of a timetable that are taken.
+  /// Commands on all ranks together, of the entries that are selected in one step of a timetable.
   int64_t commandsIn(std::string_view timetable, const Watch &watch);
-  /// Is called after each command of each rank.
+  /// Called after each command of each rank.
   std::function<void()> onCommand;
 
-  /// Throws ProgramFault when a collective is still under way: to be called where a timetable ends.
+  /// Throws ProgramFault when a collective is still in progress: to be called where a timetable ends.
   void requireAllWaited() const;
 
   /// A named tensor's piece on one rank, padding included.
   mlir::dt::HostTensor read(int64_t rank, const abi::Tensor &tensor) const;
-  /// What a rank does itself is not rounded: a bf16 element is a double like any other.
+  /// A rank's own results are not rounded: a bf16 element is a double like any other.
   void write(int64_t rank, const abi::Tensor &tensor, const mlir::dt::HostTensor &piece);
 
 private:
@@ -76,29 +76,30 @@ private:
     LibraryReference library = nullptr;
     std::optional<GeneratedKernel> generated;
   };
-  /// Who meets: a group for collectives, or two for what goes from the first to the second over a group of the table.
+  /// Who meets: a group for collectives, or two ranks for a transfer from the first to the second over a group of the
+  /// table.
   struct Members {
     std::vector<int64_t> ranks;
     int64_t transfers = -1; ///< the group in the table
     auto operator<=>(const Members &) const = default;
   };
-  /// One collective of one group, or one transfer of a pair: what its members have brought so far.
+  /// One collective of one group, or one transfer of a pair: what its members have contributed up to now.
   struct Meeting {
     std::vector<const abi::Command *> calls; ///< null: not started yet
     std::vector<std::string> places;
     std::vector<CollectiveOperand> sources;
-    bool happened = false; ///< its results are there
+    bool happened = false; ///< it has taken place
     size_t waited = 0;     ///< members that have waited for it
   };
-  /// A collective that a rank has started and not waited for.
+  /// A collective that a rank has started and not yet waited for.
   struct Flight {
     const abi::Command *call;
     Members group;
     size_t meeting; ///< index among the group's
     int64_t me;     ///< index within the group
     std::string place;
-    std::vector<double> copied; ///< of a copy, which no other rank takes part in: what its source holds
-    std::vector<double> before; ///< what its result's place held, where some of that may stay
+    std::vector<double> copied; ///< for a copy, which no other rank takes part in: the contents of its source
+    std::vector<double> before; ///< the old contents of the result's memory, where some of that may stay
   };
   /// A list that a rank is to run, for an entry or by itself.
   struct Task {
@@ -106,12 +107,12 @@ private:
     abi::TimedEntry entry = {};
   };
   struct Rank {
-    std::deque<Task> tasks;                          ///< the first one is under way
+    std::deque<Task> tasks;                          ///< the first one is being run
     int next = 0;                                    ///< command of it
     std::map<uint32_t, std::vector<Flight>> flights; ///< parts by token
-    bool expectsPart = false;                        ///< of what was started last
-    std::map<Members, size_t> started;               ///< so far
-    /// What was started and has not yet taken place, in order: collectives, and the transfers of each group.
+    bool expectsPart = false;                        ///< of the last start
+    std::map<Members, size_t> started;               ///< up to now
+    /// Starts that have not yet taken place, in order: collectives, and the transfers of each group.
     std::map<int64_t, std::deque<std::pair<Members, size_t>>> issued;
   };
 
@@ -155,7 +156,7 @@ private:
 mlir::dt::MeshAttr toAttribute(const abi::Mesh &mesh, mlir::MLIRContext &context);
 mlir::dt::ShardingAttr toAttribute(const abi::Sharding &sharding, const abi::Mesh &mesh, mlir::MLIRContext &context);
 
-/// What a launch's scalar is on a rank of `mesh`; a double as its bit pattern.
+/// The value of a launch's scalar on a rank of `mesh`; a double as its bit pattern.
 int64_t valueOf(const abi::Scalar &scalar, const abi::Mesh &mesh, mlir::dt::MeshAttr meshAttr, int64_t rank);
 
 } // namespace dtc::verify

@@ -75,7 +75,7 @@ static HostTensor cutBatch(const HostTensor &whole, const BatchSlice &slice) {
 
 ShardingAttr CommandSubject::shardingOf(const abi::Tensor &tensor) const {
   abi::Sharding sharding = tensor.sharding();
-  while (sharding.dims_size() < tensor.global_shape_size()) // those that are not mentioned are whole
+  while (sharding.dims_size() < tensor.global_shape_size()) // dimensions that are not mentioned are whole
     sharding.add_dims();
   return toAttribute(sharding, manifest.mesh(), *commands.mesh().getContext());
 }
@@ -106,7 +106,7 @@ void CommandSubject::run(const std::string &list) {
   commands.run(list);
 }
 
-/// What an entry works on; null for what only moves data, and for what nothing is expected of.
+/// What an entry works on; null for entries that only move data, and for those without an expectation.
 static const ExpectedList *partOf(const ExpectedRun &run, const abi::TimetableEntry &entry) {
   for (const ExpectedList &part : run.parts)
     if (part.microBatch == (entry.has_micro_batch() ? std::optional(entry.micro_batch()) : std::nullopt))
@@ -132,7 +132,7 @@ CommandInterpreter::Watch CommandSubject::watch(const ExpectedRun &run) {
   return watch;
 }
 
-/// The passes of other micro-batches, which may run next, write it again.
+/// The passes of other micro-batches, which may run next, overwrite it.
 void CommandSubject::keepWritten(int64_t rank, const abi::TimetableEntry &entry, const ExpectedList &part) {
   auto list = llvm::find_if(manifest.lists(), [&](const auto &each) { return each.name() == entry.list(); });
   for (const ExpectedResult &result : part.results) {
@@ -164,7 +164,7 @@ void CommandSubject::run(const ExpectedRun &run, Done done) {
 
 int64_t CommandSubject::commandsIn(const ExpectedRun &run) { return commands.commandsIn(run.timetable, watch(run)); }
 
-/// The rank itself, or the one in its place along the pipeline whose stage has the tensor.
+/// The rank itself, or the one at its place in the pipeline stage that has the tensor.
 std::optional<int64_t> CommandSubject::holderFor(int64_t rank, const TensorKey &key) const {
   if (tensorOn(rank, key))
     return rank;
@@ -183,7 +183,7 @@ HostTensor CommandSubject::pieceOn(int64_t rank, const TensorKey &key) const {
   return commands.read(rank, *tensorOn(rank, key));
 }
 
-/// A gradient of a parameter that several stages have is the sum of theirs.
+/// The gradient of a parameter that several stages have is the sum of theirs.
 Pieces CommandSubject::read(const TensorKey &key) const {
   const abi::Tensor *tensor = findTensor(manifest, key);
   if (!tensor)

@@ -1,4 +1,4 @@
-// What Form 5 becomes: a manifest's command lists.
+// The result of Form 5: a manifest's command lists.
 #pragma once
 
 #include "runtime/program/train/batch_inputs.h"
@@ -19,14 +19,15 @@ public:
 
   void provide(const TensorKey &key, const mlir::dt::HostTensor &whole) override;
   void run(const std::string &list) override;
-  /// Each rank walks the timetable of its role. What an entry writes for its micro-batch is kept as it leaves it.
+  /// Each rank walks the timetable of its role. What an entry writes for its micro-batch is saved right after the
+  /// entry.
   void run(const ExpectedRun &run, Done done) override;
   void finish() override { commands.requireAllWaited(); }
   Pieces read(const TensorKey &key) const override;
   /// Commands of all ranks together.
   int64_t commandsIn(const ExpectedRun &run);
   void onCommand(std::function<void()> tell) { commands.onCommand = std::move(tell); }
-  /// Names the collective behind the tensor.
+  /// Names the collective that produced the tensor.
   std::string explain(const TensorKey &key) const override;
 
 private:
@@ -44,10 +45,10 @@ private:
   CommandInterpreter commands;
   std::vector<std::vector<BatchInput>> batchInputs; ///< of each rank: what the runtime fills
   std::vector<std::vector<std::string>> executed;   ///< lists of each rank, in order
-  /// What entries have left of a part's results, by rank.
+  /// The results that entries have written for a part, by rank.
   std::map<const ExpectedList *, std::map<std::pair<TensorKey, int64_t>, mlir::dt::HostTensor>> kept;
   const ExpectedList *current = nullptr;                              ///< the part whose results are read
-  std::map<const mlir::dt::HostTensor *, mlir::dt::HostTensors> cuts; ///< of what is provided in a run
+  std::map<const mlir::dt::HostTensor *, mlir::dt::HostTensors> cuts; ///< of the tensors that are provided in a run
 };
 
 } // namespace dtc::verify

@@ -1,8 +1,8 @@
 // A number with a bound of how far code in f32 may be from it: a running error analysis (Higham, Accuracy and Stability
-// of Numerical Algorithms, 2nd edition, section 3.3) to first order. References that are templates of their number give
-// such bounds when they run on this.
+// of Numerical Algorithms, 2nd edition, section 3.3) to first order. References that are templates of their number type
+// give such bounds when they run on this type.
 //
-// Sums are kept apart until they are used: their terms may be added in any order, by any tree of additions, fused with
+// Sums are kept open until they are used: their terms may be added in any order, by any tree of additions, fused with
 // products or not.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace dtc::verify {
 
 class Estimate {
 public:
-  /// What is known exactly: an element of memory, zero.
+  /// A value that is known exactly: an element of memory, zero.
   Estimate(double value = 0) : value(value), magnitude(std::abs(value)) {}
   Estimate(double value, double error) : value(value), terms(error), magnitude(std::abs(value)) {}
 
@@ -56,14 +56,14 @@ inline Estimate operator*(double constant, const Estimate &a) {
 }
 inline Estimate operator*(const Estimate &a, double constant) { return constant * a; }
 
-/// The library's exponential is off by fewer units; what is too small for an f32 may become zero.
+/// The library's exponential is off by fewer units; results too small for an f32 may become zero.
 inline Estimate exp(const Estimate &a) {
   constexpr double units = 4;
   double value = std::exp(a.value), relative = std::expm1(a.error()) + units * Estimate::unit;
   return {value, value * relative + std::numeric_limits<float>::min()};
 }
 
-/// Steepest at zero, where a change of its argument is one of its value.
+/// Steepest at zero, where the slope is one.
 inline Estimate tanh(const Estimate &a) {
   constexpr double units = 8;
   double value = std::tanh(a.value);

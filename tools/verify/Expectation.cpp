@@ -44,7 +44,7 @@ Expectation::Expectation(mlir::ModuleOp module, const abi::Role &timetable, int6
       runList(entry, step);
     evaluate(timetable);
   }
-  // And what reads the norm on its own once more, as if the step had overflowed: all state stays as it is.
+  // The parts that read the norm run once more, as if the step had overflowed: all state stays as it is.
   overflows = true;
   begin(timetable);
   ExpectedRun &update = add(abi::stepTimetable);
@@ -52,7 +52,7 @@ Expectation::Expectation(mlir::ModuleOp module, const abi::Role &timetable, int6
   for (const abi::TimetableEntry &entry : stepOf(timetable))
     if (!entry.has_micro_batch() && readsNorm(entry.list()))
       runList(entry, update);
-  if (!abi::timetableOf(timetable, abi::refreshTimetable).period().empty()) // copies stay too
+  if (!abi::timetableOf(timetable, abi::refreshTimetable).period().empty()) // copies keep their values too
     evaluate(timetable);
 }
 
@@ -66,7 +66,7 @@ void Expectation::generate(const abi::Role &timetable) {
   }
 }
 
-/// State is new. Where the program makes copies of parameters, these are all written now; the module knows no copies.
+/// State is new. Where the program makes copies of parameters, all of them are written now; the module knows no copies.
 void Expectation::begin(const abi::Role &timetable) {
   initialised.clear();
   for (const abi::TimetableEntry &making : abi::timetableOf(timetable, abi::refreshTimetable).period()) {
@@ -98,7 +98,8 @@ bool Expectation::readsNorm(std::string_view function) const {
   return llvm::any_of(logical.arguments(function), [](const LogicalProgram::Port &port) { return port.key == norm; });
 }
 
-/// Of the value: by f64Tolerance 1e-15 of it, some roundings. Smaller updates drown in the number they are added to.
+/// Relative to the value: f64Tolerance is then 1e-15 of the value, a few roundings. Smaller updates drown in the number
+/// they are added to.
 static constexpr double leastUpdate = 1e-6;
 
 void Expectation::runList(const abi::TimetableEntry &each, ExpectedRun &run) {
@@ -139,8 +140,8 @@ void Expectation::runList(const abi::TimetableEntry &each, ExpectedRun &run) {
   }
 }
 
-/// The norm of a small model's gradients is rarely one that is clipped, so the second draw's update is told another;
-/// that of an overflow is infinite.
+/// The norm of a small model's gradients is rarely large enough to be clipped, so the second draw's update gets another
+/// one; that of an overflow is infinite.
 bool Expectation::provideNorm(const LogicalProgram::Port &port, ExpectedList &entry) {
   auto own = logical.tensors.find(norm);
   if ((draw % 2 == 0 && !overflows) || port.key != norm || own == logical.tensors.end())

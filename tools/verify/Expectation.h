@@ -1,4 +1,4 @@
-// What a training step should give, computed once by the logical program.
+// The expected result of a training step, computed once by the logical program.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -10,19 +10,19 @@
 
 namespace dtc::verify {
 
-/// A tensor that a list should leave behind, and the size of error that counts as all of it.
+/// A tensor that a list should write, and the size of error that counts as all of it.
 struct ExpectedResult {
   LogicalProgram::Port port;
   mlir::dt::HostTensor value;
   double scale;
 };
 
-/// What is done for one micro-batch, or once.
+/// The work of one micro-batch, or work that is done once.
 struct ExpectedList {
-  std::string list; ///< of a program of one stage
+  std::string list; ///< as in a program of one stage
   std::optional<int64_t> microBatch;
   /// What the host writes before: inputs of this micro-batch, state that no earlier list of this draw had, in every
-  /// second draw a norm of the gradients that is large enough to be clipped, and at last an infinite one.
+  /// second draw a norm of the gradients that is large enough to be clipped, and finally an infinite one.
   std::vector<std::pair<TensorKey, mlir::dt::HostTensor>> provided;
   std::vector<ExpectedResult> results;
 };
@@ -31,22 +31,22 @@ struct ExpectedList {
 struct ExpectedRun {
   std::string timetable;
   std::vector<ExpectedList> parts;
-  bool onceAlone = false; ///< without what is done for micro-batches
+  bool onceAlone = false; ///< without the work of micro-batches
 };
 
 class Expectation {
 public:
-  /// How many steps, each on data and state of its own, one after the other in the same memory: the second reads what
-  /// the first may have left behind, and what one draw happens to hide (StepData.h) the other shows.
+  /// How many steps, each with its own data and state, one after the other in the same memory: the second step reads
+  /// what the first may have left there, and errors that one draw happens to hide (StepData.h) show in the other.
   static constexpr uint64_t draws = 2;
 
-  /// Runs `module` (Form 1) as the timetables of a step and of an evaluation say (the latter where the module has what
-  /// it names) on the values of each draw, at last the update of a step that overflowed; tokens stay below
-  /// `vocabulary`. What makes copies of parameters runs when they have been written, and is seen by what reads them.
-  /// Scales: see Comparison in Verify.h. Throws as LogicalProgram does.
+  /// Runs `module` (Form 1) as the timetables of a step and of an evaluation say (the latter where the module has the
+  /// functions that it names) on the values of each draw, and finally the update of a step that overflowed; tokens stay
+  /// below `vocabulary`. Functions that copy parameters run when these have been written, and their readers see the
+  /// copies. Scales: see Comparison in Verify.h. Throws as LogicalProgram does.
   Expectation(mlir::ModuleOp module, const abi::Role &timetable, int64_t vocabulary);
 
-  /// All draws' in their order.
+  /// Of all draws, in their order.
   const std::vector<ExpectedRun> &runs() const { return expected; }
   mlir::ModuleOp logicalModule() const { return module; }
   mlir::MLIRContext &context() const { return *module.getContext(); }

@@ -27,7 +27,7 @@ static std::string_view initText(abi::Init::Kind kind) {
   return kind == abi::Init::ZEROS ? "zeros" : kind == abi::Init::ONES ? "ones" : "normal";
 }
 
-/// What differs between one parameter's two descriptions, or nothing.
+/// What differs between two descriptions of a parameter, or nothing.
 static std::string findDifference(ParamAttr model, const abi::Parameter &program, const abi::Manifest &manifest) {
   std::string difference;
   auto compare = [&](const char *what, const std::string &stated, const std::string &expected) {

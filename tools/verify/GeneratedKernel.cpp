@@ -28,7 +28,7 @@ GeneratedKernel::GeneratedKernel(const abi::Kernel &stated, const std::string &t
   if (!kernel)
     throw ProgramFault("kernel '" + symbol +
                        "' has no reference that can be interpreted: " + (why.empty() ? "it is no dt.kernel" : why));
-  if (kernel.getSymName() != symbol) // which is the code that runs
+  if (kernel.getSymName() != symbol) // this names the code that runs
     throw ProgramFault("kernel '" + symbol + "' has the reference of '" + kernel.getSymName().str() + "'");
   setTarget(*module, target);
   mlir::FailureOr<KernelPlan> planned = planKernel(kernel, why);
@@ -41,7 +41,7 @@ GeneratedKernel::GeneratedKernel(const abi::Kernel &stated, const std::string &t
   checkPasses(stated);
 }
 
-/// Blocks and threads follow from the plan, and so does what blocks leave for one another.
+/// The plan determines blocks and threads, and also the scratch memory through which blocks pass results.
 void GeneratedKernel::checkPasses(const abi::Kernel &kernel) const {
   LaunchShape shape = targetOf(*module).getLaunchShape(*plan);
   auto fail = [&](const std::string &what, int64_t stated, int64_t needed) {
@@ -73,7 +73,7 @@ struct NeededScalar {
   int64_t value;
 };
 
-/// What a kernel's scalars have to be for one launch, operation by operation.
+/// The scalars that a kernel needs in one launch, operation by operation.
 class NeededScalars {
 public:
   NeededScalars(const RankContext &rank, const std::vector<int64_t> &given) : rank(rank), given(given) {}
@@ -86,7 +86,7 @@ public:
 
 private:
   void appendSite(int64_t number);
-  /// Where this rank's piece begins along a dimension, times the distance of neighbours; as KernelPlan.h says.
+  /// Where this rank's piece begins along a dimension, times that dimension's stride; see KernelPlan.h.
   int64_t placeOf(ShardingAttr sharding, int64_t dim, int64_t localSize, int64_t stride) const {
     return rank.indexIn(sharding.getDimAxes(dim)) * localSize * stride;
   }
@@ -96,7 +96,7 @@ private:
 };
 } // namespace
 
-/// A launch is free to choose the site of a number, once: its effect is compared. Numbers count up from 0.
+/// A launch may choose the site of a number freely, once: its effect is compared. Numbers count up from 0.
 void NeededScalars::appendSite(int64_t number) {
   if (number < 0 || number > int64_t(sites.size()))
     throw ProgramFault("draws at site number " + std::to_string(number) + ", the next is " +
@@ -130,7 +130,7 @@ void NeededScalars::append(mlir::Operation &op) {
         placeOf(*random.getSharding(), int64_t(dim), local[dim], HostTensor::numElements(whole.drop_front(dim + 1))));
 }
 
-/// A flat kernel's size, then the scalars of each operation in turn. Gives the launch's sites.
+/// A flat kernel's size, then the scalars of each operation in turn. Returns the launch's sites.
 std::vector<int64_t> GeneratedKernel::checkScalars(const RankContext &rank, const std::vector<int64_t> &scalars) const {
   NeededScalars needs(rank, scalars);
   if (plan->kind == KernelKind::Flat)
@@ -160,7 +160,7 @@ std::vector<int64_t> GeneratedKernel::checkScalars(const RankContext &rank, cons
 int64_t GeneratedKernel::written(unsigned output, int64_t indices) const {
   bool hasColumns = plan->hasColumns(plan->outputSpans[output]);
   switch (plan->kind) {
-  case KernelKind::Flat: // one index does the whole where something is reduced, and must not do it twice
+  case KernelKind::Flat: // where something is reduced, one index does all the work, and must not do it twice
     if (plan->rank() == 0 || !plan->reductions.empty())
       return indices * HostTensor::numElements(shapeOf(plan->outputs[output].getType()));
     return indices;

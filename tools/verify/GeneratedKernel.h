@@ -23,26 +23,25 @@ namespace dtc::verify {
 
 class GeneratedKernel {
 public:
-  /// Throws ProgramFault when the kernel's reference is no dt.kernel or one that no code can be generated for, or when
-  /// the kernel is launched otherwise than `target` does it.
+  /// Throws ProgramFault when the kernel's reference is not a dt.kernel or cannot be compiled, or when the kernel's
+  /// launch shape differs from that of `target`.
   GeneratedKernel(const abi::Kernel &kernel, const std::string &target, mlir::MLIRContext &context);
   GeneratedKernel(GeneratedKernel &&) noexcept;
   ~GeneratedKernel();
 
-  /// Does one launch of `rank` on `buffers`, inputs first. Throws ProgramFault unless
-  ///   - the scalars are the size that the code asks for, sites that draws can have, one for each number that the
-  ///   kernel
-  ///     knows a site by, and where this rank's pieces begin;
+  /// Runs one launch of `rank` on `buffers`, inputs first. Throws ProgramFault unless
+  ///   - the scalars are the size that the code needs, sites that draws can have, one for each number by which the
+  ///     kernel knows a site, and where this rank's pieces begin;
   ///   - the indices [0, grid) write each element of each output once;
-  ///   - outputs lie over inputs only where the code may work in place.
-  /// With `part`, only its first so many indices are run, and what others would write stays.
-  /// Wrong ones are refused rather than run: some change no number that anybody compares (the mask of padding that
+  ///   - outputs overwrite inputs only where the code may work in place.
+  /// With `part`, only the first `part` indices are run, and what the others would write stays unchanged.
+  /// Wrong launches are refused instead of run: some change no number that anybody compares (a mask of padding that
   /// happens to be zero, a maximum that only shifts exponents), and are wrong all the same.
   void launch(const mlir::dt::RankContext &rank, const std::vector<Buffer> &buffers,
               const std::vector<int64_t> &scalars, int64_t grid, std::optional<int64_t> part = std::nullopt) const;
 
   /// The kernel's code, called with the scalars that a launch on `rank` has. `sites` is memory for the launch's sites;
-  /// like this, it outlives what is given. Throws ProgramFault where the scalars are not what the kernel needs.
+  /// it and this object outlive the result. Throws ProgramFault where the scalars are not what the kernel needs.
   KernelCode code(CodeFunction function, mlir::dt::RankContext rank, std::vector<int64_t> scalars,
                   std::vector<int64_t> &sites) const;
 
@@ -55,7 +54,7 @@ private:
   int64_t written(unsigned output, int64_t indices) const;
 
   std::string symbol;
-  mlir::OwningOpRef<mlir::ModuleOp> module; ///< what the plan speaks of
+  mlir::OwningOpRef<mlir::ModuleOp> module; ///< the module that the plan refers to
   std::unique_ptr<KernelPlan> plan;
   std::vector<std::vector<unsigned>> mayOverwrite; ///< for each output the inputs
 };

@@ -15,7 +15,7 @@ KernelCode::KernelCode(KernelOp kernel, const KernelPlan &plan, LaunchShape shap
 // What is run
 //===----------------------------------------------------------------------===//
 
-/// Elements of the domain that one index of the grid takes, times the operations.
+/// Elements of the domain that one index of the grid covers, times the operations.
 double KernelCode::workOfIndex() const {
   auto reduced = static_cast<double>(plan.product(plan.reduced));
   double elements = 1;
@@ -28,16 +28,17 @@ double KernelCode::workOfIndex() const {
   return elements * static_cast<double>(plan.ops.size());
 }
 
-/// One index does all of a flat kernel that reduces: it is cut by the size that its launch tells. -1: of others.
+/// One index does all the work of a flat kernel that reduces: such a kernel is cut by the size that its launch passes.
+/// -1: any other kernel.
 int64_t KernelCode::flatSizeFor(double mostWork) const {
   if (plan.kind != KernelKind::Flat || (plan.reductions.empty() && plan.rank() > 0))
     return -1;
-  constexpr int64_t tails = 4096; // what is left over of vectors and groups stays
+  constexpr int64_t tails = 4096; // keeps the remainder of vectors and groups
   int64_t most = static_cast<int64_t>(mostWork / static_cast<double>(plan.ops.size())) / tails * tails;
   return plan.columns() <= most + tails ? plan.columns() : std::max(most, tails) + plan.columns() % tails;
 }
 
-/// The whole grid where that is not too much, else its beginning, its middle and its end.
+/// The whole grid where that is not too much, otherwise its beginning, its middle and its end.
 std::vector<KernelCode::Stretch> KernelCode::chooseStretches(double mostWork) const {
   auto length = static_cast<int64_t>(std::max(1.0, mostWork / workOfIndex() / 3));
   if (3 * length >= shape.grid)
@@ -73,7 +74,7 @@ std::vector<int64_t> KernelCode::elementsOf(unsigned output, const std::vector<S
   return elements;
 }
 
-/// Of a block of columns over so many rows that it takes long, the first columns and the last.
+/// For a block of columns over so many rows that it takes long: the first columns and the last.
 bool KernelCode::isSampled(int64_t element) const {
   int64_t column = element % plan.columns(), inBlock = column % shape.columnBlock;
   int64_t rest = std::min(plan.columns() - column, shape.columnBlock - inBlock);
@@ -85,7 +86,7 @@ bool KernelCode::isSampled(int64_t element) const {
 // One run
 //===----------------------------------------------------------------------===//
 
-/// From the last part to the first: else what a part writes too much would be written over by the next.
+/// From the last part to the first: otherwise the next part would overwrite what a part writes beyond its end.
 void KernelCode::call(const CodeTrial &trial, const std::vector<Stretch> &stretches, int64_t flatSize,
                       const std::vector<void *> &buffers) const {
   std::vector<int64_t> told = scalars;

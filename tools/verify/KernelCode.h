@@ -1,7 +1,7 @@
-// A generated kernel's code for a processor against its meaning (KernelRun.h), called as launches call it.
+// Compares a generated kernel's code for a processor with its meaning (KernelRun.h), called as launches call it.
 //
-// Large kernels are run on a part of their grid: its first, middle and last indices, so that the innermost sizes and
-// their tails are what they are. Memory is reserved whole, but only what is touched takes any.
+// Of large kernels only a part of the grid is run: its first, middle and last indices, so that the innermost sizes and
+// their tails are the real ones. Memory is reserved whole, but only what is touched is allocated.
 #pragma once
 
 #include "dialect/IR/HostTensor.h"
@@ -24,14 +24,14 @@ using CodeFunction = std::function<void(void *const *buffers, const int64_t *sca
 
 /// One way to run a kernel.
 struct CodeTrial {
-  std::vector<int> inPlace = {}; ///< for each output the input that it takes over, or -1; short: none
-  int parts = 1;                 ///< into which each stretch of the grid is cut, as threads do
+  std::vector<int> inPlace = {}; ///< for each output the input that it overwrites, or -1; short: none
+  int parts = 1;                 ///< pieces into which each stretch of the grid is cut, as for threads
   unsigned draw = 0;             ///< of the inputs: draws differ in magnitudes and signs
-  double mostWork = 4e6;         ///< elements times operations that the meaning is evaluated for, about
+  double mostWork = 4e6;         ///< elements times operations for which the meaning is evaluated, about
 };
 
-/// A kernel and its code. `shape` is how its target launches it; `scalars` are a launch's, on `rank`. All but the last
-/// two outlive this.
+/// A kernel and its code. `shape` is how its target launches it; `scalars` are a launch's, on `rank`. All arguments but
+/// the last two outlive this.
 class KernelCode {
 public:
   KernelCode(mlir::dt::KernelOp kernel, const KernelPlan &plan, LaunchShape shape, CodeFunction function,

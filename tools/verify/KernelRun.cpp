@@ -45,7 +45,7 @@ double KernelRun::input(unsigned argument, int64_t element) {
   return inputValue(argument, element);
 }
 
-/// As it lies in memory: magnitudes and signs depend on the argument, indices are within the columns.
+/// The stored value: magnitudes and signs depend on the argument, indices are within the columns.
 double KernelRun::inputValue(unsigned argument, int64_t element) const {
   const abi::ElementType &type = typeOf(argument);
   double uniform = random::uniform(random::stream(places.draw, argument, 1), static_cast<uint64_t>(element));
@@ -55,7 +55,7 @@ double KernelRun::inputValue(unsigned argument, int64_t element) const {
     return std::floor(uniform * static_cast<double>(std::max<int64_t>(8, plan.columns())));
   constexpr double scales[] = {1, 1, 0.01, 20}, offsets[] = {0, 0, -30, 30};
   uint32_t bits = random::bits(random::stream(places.draw, argument, 2), 0);
-  bool isPositive = places.draw % 2 == 1; // so that roots and logarithms of all are numbers
+  bool isPositive = places.draw % 2 == 1; // so that square roots and logarithms are always defined
   double value = isPositive ? 0.05 + 2 * uniform : 4 * uniform - 2;
   value = value * scales[bits % std::size(scales)] + (isPositive ? 0 : offsets[(bits >> 16) % std::size(offsets)]);
   return abi::roundTo(type, value);
@@ -109,7 +109,7 @@ std::vector<CalledBuffer> KernelRun::layOut() {
 }
 
 //===----------------------------------------------------------------------===//
-// The call and what comes of it
+// The call and its results
 //===----------------------------------------------------------------------===//
 
 /// "output 0 over input 1, grid in 3 parts, draw 2".

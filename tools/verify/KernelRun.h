@@ -1,6 +1,6 @@
-// One run of a generated kernel's code against its meaning, however it is called, on poisoned memory (PoisonedCall.h):
-// each element that is stored must lie where f32 arithmetic and one rounding to what is stored may put it
-// (RoundingBounds.h).
+// One run of a generated kernel's code against its meaning, with any way of calling it, on poisoned memory
+// (PoisonedCall.h): each stored element must be within the bounds that f32 arithmetic and one rounding to the stored
+// type allow (RoundingBounds.h).
 #pragma once
 
 #include "dialect/IR/HostTensor.h"
@@ -18,38 +18,38 @@ struct KernelPlan;
 
 namespace dtc::verify {
 
-/// What a run finds.
+/// The result of a run.
 struct CodeResult {
-  std::string failure;  ///< empty: as it should be; else the first element or byte that is not
+  std::string failure;  ///< empty: correct; otherwise the first wrong element or byte
   int64_t compared = 0; ///< elements of outputs
-  bool isWhole = true;  ///< all that there are
-  /// Nothing was run: a single index of the grid takes more work than a trial may by far.
+  bool isWhole = true;  ///< all of them
+  /// Nothing was run: a single index of the grid takes far more work than a trial may.
   bool isTooMuch = false;
   uint64_t stored = 0;   ///< a hash of the bits of all that was written
-  int64_t unbounded = 0; ///< of those compared: may be anything, as operands are near a pole, or overflow
+  int64_t unbounded = 0; ///< compared elements that may be anything, as operands are near a pole, or overflow
 };
 
-/// What lies where in a run, and what is in it.
+/// The layout of buffers in a run, and their contents.
 struct RunPlaces {
-  std::vector<int> inPlace = {}; ///< for each output the input that it takes over, or -1; short: none
+  std::vector<int> inPlace = {}; ///< for each output the input that it overwrites, or -1; short: none
   unsigned draw = 0;             ///< of the inputs: draws differ in magnitudes and signs
-  /// Buffers begin at odd multiples of so many bytes; 0: at any element.
+  /// Buffers begin at odd multiples of this many bytes; 0: at any element.
   int64_t alignment = 0;
   std::string manner = {}; ///< how the code is called, for messages
 };
 
 class KernelRun {
 public:
-  /// With `flatSize` >= 0 a flat kernel is told that size. All references outlive this.
+  /// With `flatSize` >= 0 a flat kernel gets that size. All references outlive this.
   KernelRun(mlir::dt::KernelOp kernel, const KernelPlan &plan, const mlir::dt::RankContext &rank, RunPlaces places,
             int64_t flatSize = -1);
 
-  /// For output after output: the elements that the call writes, in rising order, and those that are compared.
+  /// For each output in turn: the elements that the call writes, in ascending order, and those that are compared.
   void expect(std::vector<int64_t> written, std::vector<int64_t> compared);
-  /// That the call writes all of all outputs.
+  /// Expects the call to write all elements of all outputs.
   void expectAll();
 
-  /// Once, when it is known of every output what is expected. The call's buffers are inputs, then outputs.
+  /// Called once, after the expectations for all outputs. The call's buffers are inputs, then outputs.
   CodeResult call(const KernelCall &call);
 
 private:

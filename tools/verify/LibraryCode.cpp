@@ -60,7 +60,7 @@ std::vector<CalledBuffer> LibraryCode::layOut(const CodeTrial &trial) const {
   return buffers;
 }
 
-/// The bounds of what is written, by running the reference.
+/// The bounds of what is written, from a run of the reference.
 void LibraryCode::evaluate(std::vector<CalledBuffer> &buffers) const {
   LibraryLaunchOf<Estimate> launch{{}, call.scalars, call.grid};
   std::deque<Reservation> memory;
@@ -82,7 +82,7 @@ void LibraryCode::evaluate(std::vector<CalledBuffer> &buffers) const {
     }
 }
 
-/// From the last part to the first: else what a part writes too much would be written over by the next.
+/// From the last part to the first: otherwise the next part would overwrite what a part writes beyond its end.
 void LibraryCode::callInParts(const std::vector<void *> &addresses, int parts) const {
   for (int i = parts; i-- > 0;)
     function(addresses.data(), call.scalars.data(), call.grid * i / parts, call.grid * (i + 1) / parts);

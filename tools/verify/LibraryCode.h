@@ -1,8 +1,8 @@
-// A library kernel's code against its meaning, as launches call it, on poisoned memory: each element that it stores
-// must lie where f32 arithmetic and one rounding to what is stored may put it (Estimate.h), and nothing else may
-// change.
+// Compares a library kernel's code with its meaning, called as launches call it, on poisoned memory: each element that
+// it stores must be within the bounds that f32 arithmetic and one rounding to the stored type allow (Estimate.h), and
+// nothing else may change.
 //
-// Sizes of large launches are cut (LibraryForm.h); strides, types and flags are what they are.
+// Sizes of large launches are cut (LibraryForm.h); strides, types and flags are the real ones.
 #pragma once
 
 #include "tools/verify/Estimate.h"
@@ -18,10 +18,10 @@ namespace dtc::verify {
 
 class LibraryCode {
 public:
-  /// `types` are of the elements of the launch's buffers. Throws ProgramFault where no kernel has that symbol.
+  /// `types` are the element types of the launch's buffers. Throws ProgramFault where no kernel has that symbol.
   LibraryCode(const std::string &symbol, std::vector<abi::DataType> types, LibraryCall call, CodeFunction function);
 
-  /// With trial.inPlace for each buffer, also the inputs: the buffer that it lies over, or -1.
+  /// trial.inPlace has one entry for each buffer, inputs included: the buffer whose memory it shares, or -1.
   CodeResult run(const CodeTrial &trial) const;
 
 private:

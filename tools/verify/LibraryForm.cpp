@@ -55,7 +55,7 @@ std::vector<BufferPart> LibraryForm::parts(const LibraryCall &call) const {
   return parts;
 }
 
-/// At most about twice `most`, with what is left over when the size is divided by it.
+/// At most about twice `most`, keeping the remainder modulo `most`.
 static void shorten(int64_t &size, int64_t most) {
   if (size > 2 * most)
     size = most + size % most;
@@ -125,8 +125,8 @@ static std::vector<BufferPart> attentionBackwardPlaces(const LibraryCall &call) 
   return parts;
 }
 
-/// Positions rise, with gaps; the first queries see no key where keys may begin later. The key's words are any. A
-/// query's start is not above its position.
+/// Positions ascend, with gaps; the first queries see no key where keys may begin later. The key's words are arbitrary.
+/// A query's start is not above its position.
 static int64_t attentionInteger(const LibraryCall &call, size_t buffer, int64_t element, uint32_t random) {
   constexpr size_t ofKeys = 4, key = 5, starts = 6;
   auto s = scalarsOf<AttentionScalars>(call);
@@ -177,7 +177,7 @@ static std::vector<BufferPart> scatterAddPlaces(const LibraryCall &call) {
   return {dense(s.count * s.width), dense(s.count), dense(s.rows * s.width)};
 }
 
-/// Rows, and some outside of the table.
+/// Rows, some of them outside the table.
 template <class Scalars> static int64_t rowInteger(const LibraryCall &call, size_t, int64_t, uint32_t random) {
   auto s = scalarsOf<Scalars>(call);
   return s.first - 1 + int64_t(random) % (s.rows + 2);
@@ -193,13 +193,13 @@ static std::vector<BufferPart> writeRowsPlaces(const LibraryCall &call) {
   return {stridedRows(s, s.strides), dense(s.S), dense(s.outer * s.T * s.inner * s.E)};
 }
 
-/// Positions rise, the first and the last ones perhaps outside.
+/// Positions ascend, the first and the last ones perhaps outside.
 static int64_t positionInteger(const LibraryCall &call, size_t, int64_t element, uint32_t) {
   auto s = scalarsOf<WriteRowsScalars>(call);
   return element + std::max<int64_t>(0, s.T - s.S) / 2 - 1;
 }
 
-/// The last dimension stays, and that of which a source may have less: copies end as they do.
+/// The last dimension stays, and so does the one in which a source may be shorter: copies end as in the full launch.
 static void cutCopy(LibraryCall &call) {
   cut<CopyScalars>(call, [](CopyScalars &s) {
     bool isLimited = s.available != INT64_MAX;

@@ -19,15 +19,15 @@ using namespace abi::library;
 
 template <class Scalars> static std::string symbolOf() { return "dtc_" + std::string(tableOf<Scalars>.name); }
 
-/// What a launch says twice must agree.
+/// Values that a launch states twice must agree.
 static void require(const std::string &kernel, const char *what, int64_t stated, int64_t needed) {
   if (stated != needed)
     throw ProgramFault(kernel + ": " + what + " is " + std::to_string(stated) + ", its scalars need " +
                        std::to_string(needed));
 }
 
-/// The launch's scalars. Throws unless it has exactly those that the kernel reads, and runs all of its grid or
-/// `canBePart`.
+/// The launch's scalars. Throws unless it has exactly the scalars that the kernel reads, and runs its whole grid or
+/// `canBePart` is set.
 template <class Scalars, class Launch> static Scalars scalarsOf(const Launch &launch, bool canBePart = false) {
   if (launch.part && !canBePart)
     throw ProgramFault(symbolOf<Scalars>() +
@@ -38,7 +38,7 @@ template <class Scalars, class Launch> static Scalars scalarsOf(const Launch &la
   return load<Scalars>(launch.scalars.data());
 }
 
-/// The type of which a scalar says that some buffers hold it.
+/// The element type of some buffers, as a scalar states it.
 static abi::DataType statedElement(const std::string &kernel, int64_t stated) {
   const abi::ElementType *type = abi::findElementType(static_cast<int>(stated));
   if (!type || !type->isFloating() || type->type != stated)
@@ -62,8 +62,8 @@ static abi::DataType typeOf(const std::string &kernel, const Operand &operand, c
   return moved;
 }
 
-/// Throws unless the buffers, which the launch gives types, are those of the kernel's table. What moves elements also
-/// states their width.
+/// Throws unless the buffers' types, which the launch states, are those of the kernel's table. Kernels that move
+/// elements also state their width.
 template <class Scalars, class Launch> static void requireTypes(const Launch &launch) {
   std::string kernel = symbolOf<Scalars>();
   std::vector<const Operand *> operands;
@@ -99,7 +99,7 @@ static void requireGemm(const std::string &kernel, const GemmScalars &scalars, i
   require(kernel, "the grid", grid, scalars.grid());
 }
 
-/// Where the result's row number i begins: rows of all matrices of a batch are counted through.
+/// Where row number i of the result begins: rows are numbered through all matrices of a batch.
 static int64_t rowOfResult(const GemmScalars &s, int64_t i) { return i / s.m * s.strideC + i % s.m * s.ldc; }
 
 /// Row number i of A B.
@@ -162,7 +162,7 @@ static void product(const LibraryLaunch &launch) {
   }
 }
 
-/// Whether masks by index are masks by position: some kernels know indices alone.
+/// Whether a mask by index equals a mask by position: some kernels know only indices.
 template <class Number> static bool isMaskedByIndex(const AttentionRowsOf<Number> &rows) {
   bool rises = rows.queries == rows.keys;
   for (int64_t i = 0; i < rows.keys && rises; ++i) {
@@ -206,7 +206,7 @@ static AttentionRowsOf<Number> attentionRows(const LibraryLaunchOf<Number> &laun
   return rows;
 }
 
-/// A buffer of so many rows for each of [batch, group, repeat].
+/// A buffer with this many rows for each of [batch, group, repeat].
 template <class View, class Number>
 static View attentionView(const BufferOf<Number> &buffer, const AttentionRowsOf<Number> &rows, int64_t sequence,
                           const typename AttentionRowsOf<Number>::Strides &strides) {
@@ -225,7 +225,7 @@ static View attentionView(const BufferOf<Number> &buffer, const AttentionRowsOf<
   return attentionView<View>(buffer, rows, rows.keys, {strides.b, strides.t, strides.g, 0});
 }
 
-/// The launch's scalars, which state the same as its buffers and grid.
+/// The launch's scalars, which must agree with its buffers and grid.
 template <class Scalars, class Launch> static Scalars attentionScalars(const Launch &launch) {
   auto scalars = scalarsOf<Scalars>(launch);
   statedElement(symbolOf<Scalars>(), scalars.element);
@@ -402,9 +402,9 @@ template <class Number> LibraryReferenceOf<Number> findLibraryReference(std::str
       {"dtc_copy", copy<Number>},
       {"dtc_fill", fill<Number>},
   };
-  // Every target's library means the same by a name: "dtc_cuda_gemm" is "dtc_gemm".
+  // A name means the same in every target's library: "dtc_cuda_gemm" is "dtc_gemm".
   constexpr std::string_view ours = "dtc_", cuda = "dtc_cuda_";
-  // What stands behind a '$' is what code was made for; the meaning is the same.
+  // The part after a '$' names what the code was specialized for; the meaning is the same.
   std::string_view kernel =
       symbol.substr(symbol.starts_with(cuda) ? cuda.size() : std::min(ours.size(), symbol.size()));
   if (symbol.starts_with(cuda))

@@ -1,4 +1,4 @@
-// One training step over whole tensors: what every compiled form of it must equal.
+// One training step over whole tensors: every compiled form of it must give the same result.
 #pragma once
 
 #include "dialect/IR/StepFunctions.h"
@@ -13,8 +13,8 @@
 
 namespace dtc::verify {
 
-/// What a port says of a tensor (#dt.port), whatever the context: equal for the same tensor in every function and in
-/// the manifest.
+/// What a port says about a tensor (#dt.port), in any context: equal for the same tensor in every function and in the
+/// manifest.
 struct TensorKey {
   mlir::dt::PortKind kind;
   std::string name, slot;
@@ -39,21 +39,21 @@ public:
   /// Throws BadInput when an argument or result of a function lacks its port.
   explicit LogicalProgram(mlir::ModuleOp module);
 
-  /// A tensor that a function takes or gives: its key, its global shape, and where an input is from.
+  /// A tensor that a function takes or returns: its key, its global shape, and the source of an input.
   struct Port {
     TensorKey key;
     mlir::RankedTensorType type;
     mlir::dt::SourceAttr source = {};
   };
   bool has(std::string_view function) const;
-  /// The functions that a list of the module's program carries out, in their order.
+  /// The functions that a list of the module's program runs, in their order.
   llvm::SmallVector<llvm::StringRef, 2> partsOf(llvm::StringRef list) const {
     return mlir::dt::partsOf(list, [&](llvm::StringRef name) { return has(name); });
   }
   const std::vector<Port> &arguments(std::string_view function) const;
   const std::vector<Port> &results(std::string_view function) const;
 
-  /// The rows of a micro-batch: those of the inputs that are cut from its samples. 0 where there are none.
+  /// The rows of a micro-batch: those of the inputs that are slices of its samples. 0 where there are none.
   int64_t samples() const;
 
   /// Evaluates a function in f64 on the tensors of its arguments' keys and keeps its results. Throws Error (Runtime)

@@ -1,4 +1,5 @@
-// What a program says of its work beside what its commands do: roles, timetables, parts of the step, layers and work.
+// What a program says about its work apart from what its commands do: roles, timetables, parts of the step, layers and
+// work.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -7,8 +8,9 @@
 
 namespace dtc::verify {
 
-/// What differs between a program's roles, timetables and commands' marks and work and those of `expected`, the same
-/// model compiled once more; or an empty string. Lists of other lengths are another compiler's, of which nothing is said.
+/// How the roles, timetables and the commands' marks and work of a program differ from those of `expected`, the same
+/// model compiled again; or an empty string. Lists of different lengths come from another compiler and are not
+/// compared.
 std::string findMarkDifference(const abi::Manifest &program, const abi::Manifest &expected);
 
 } // namespace dtc::verify

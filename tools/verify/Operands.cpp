@@ -1,4 +1,4 @@
-// What commands read and write, and the checks of it.
+// What commands read and write, and the checks for it.
 #include "tools/verify/Operands.h"
 
 #include "runtime/abi/addresses.h"

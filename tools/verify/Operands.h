@@ -13,14 +13,14 @@ namespace dtc::verify {
 /// One rank's memory.
 struct RankMemory {
   Memory arena;
-  Memory host; ///< what it has of the host's: an arena of its own, which copies alone reach
+  Memory host; ///< its part of the host's memory: an arena of its own, which only copies access
 
   /// Elements of the arena.
   Buffer buffer(uint64_t offset, abi::DataType type, int64_t elements);
 };
 
-/// What a command under way reads and writes, and beside it logarithms or counts. Buffers of no elements where it does
-/// not.
+/// What a command in progress reads and writes, including logarithms or counts. Buffers without elements where it reads
+/// or writes none.
 struct Operands {
   Buffer source, target;
   bool inPlace = false;
@@ -28,19 +28,19 @@ struct Operands {
   bool isBesideInPlace = false;
 };
 
-/// Of a collective of `size` members, of which the rank is number `me`, or of a transfer.
+/// For a collective of `size` members, in which the rank is number `me`, or for a transfer.
 Operands operandsOf(RankMemory &memory, const abi::Command &command, int64_t size, int64_t me);
-/// Of all commands copies alone name memory of the host.
+/// Only copies name memory of the host.
 Operands operandsOf(RankMemory &memory, const abi::Copy &copy);
 
-/// Memory of one width knows no types, but integers are whole: what is combined as integers must be.
+/// Memory of one width does not record types, but integers are whole: whatever is combined as integers must be whole.
 void requireType(const abi::Collective &call, const Buffer &source, const abi::Manifest &manifest);
-/// How many rows a rank sends each other one. Memory that nothing has written is no count.
+/// Requires the numbers of rows that a rank sends to each other rank. Memory that nothing has written is not a count.
 void requireCounts(const abi::Collective &call, const Buffer &counts, const std::vector<int64_t> &members, int64_t me,
                    const abi::Manifest &manifest);
-/// What is read lies apart from what is written, unless a command may work in place, and so do its results.
+/// What is read must not overlap what is written, unless a command may work in place; nor may its results overlap.
 void requireApart(const abi::Command &command, const Operands &operands, const abi::Manifest &manifest);
-/// Nobody has written a rank's memory while a command was under way. `sources`: what was there when it was started.
+/// Nobody may have written a rank's memory while a command was in progress. `sources`: the contents at its start.
 void requireUntouched(const abi::Command &command, const Operands &operands, const CollectiveOperand &sources,
                       const abi::Manifest &manifest);
 

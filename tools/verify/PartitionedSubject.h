@@ -1,5 +1,5 @@
-// Forms 2 and 3: the functions of one rank, with collectives between them; before they become command lists. Telling
-// apart what partitioning and what lowering got wrong.
+// Forms 2 and 3: the functions of one rank, with collectives between them, before they become command lists. Separates
+// the errors of partitioning from those of lowering.
 #pragma once
 
 #include "tools/verify/Subject.h"
@@ -8,13 +8,13 @@ namespace dtc::verify {
 
 class PartitionedSubject : public Subject {
 public:
-  /// Throws Error (BadInput) when the module has no mesh or an argument or result no placement.
+  /// Throws Error (BadInput) when the module has no mesh, or an argument or result has no placement.
   explicit PartitionedSubject(mlir::ModuleOp module);
 
   void provide(const TensorKey &key, const mlir::dt::HostTensor &whole) override;
   void run(const std::string &list) override;
   Pieces read(const TensorKey &key) const override;
-  /// Says after which function.
+  /// Names the function after which the value went wrong.
   std::string explain(const TensorKey &key) const override;
 
 private:

@@ -7,7 +7,7 @@
 
 namespace dtc::verify {
 
-/// Whether a stored value may come of these bounds.
+/// Whether a stored value can result from these bounds.
 static bool isWithin(double value, Bounds bounds, const abi::ElementType &type) {
   if (std::isnan(bounds.low))
     return std::isnan(value);
@@ -75,7 +75,7 @@ std::string Arena::findWrong() {
     if (std::string wrong = findWrongElement(buffers[i], *memory[i]); !wrong.empty())
       return wrong;
   for (size_t i = 0; i < buffers.size(); ++i)
-    if (!isOverwritten(i)) // seen as the buffer that lies over it
+    if (!isOverwritten(i)) // read as the buffer that shares its memory
       if (auto changed = memory[i]->findChange(buffers[i].written, buffers[i].type))
         return buffers[i].name + ": byte " + std::to_string(*changed) + " changes, which is not the kernel's";
   return "";

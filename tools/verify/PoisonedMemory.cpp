@@ -4,7 +4,7 @@
 
 namespace dtc::verify {
 
-/// More than any vector, before and behind what is used.
+/// More than any vector, before and after the used part.
 static constexpr int64_t margin = 256;
 static constexpr size_t page = 4096;
 static constexpr std::byte poisonByte{0xff};
@@ -56,7 +56,7 @@ void PoisonedMemory::remember() {
 
 std::optional<int64_t> PoisonedMemory::findChange(const std::vector<int64_t> &except, const abi::ElementType &type) {
   for (const Stretch &stretch : stretches) {
-    // What may have changed is put back, so that the rest can be compared as a whole.
+    // Restores what may have changed, so that the rest can be compared as a whole.
     std::vector<std::byte> now(stretch.begin, stretch.end);
     auto first = std::ranges::lower_bound(except, (stretch.begin - begin) / int64_t(type.bytes));
     for (; first != except.end() && begin + *first * type.bytes < stretch.end; ++first) {

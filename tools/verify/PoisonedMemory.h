@@ -1,8 +1,8 @@
-// A buffer for code under test: memory in which everything is poison but the elements that were written on purpose, and
-// which tells afterwards whether anything else was changed. Poison is NaN as any floating-point type and -1 as an
+// A buffer for code under test: memory in which everything is poison except the elements that were written on purpose.
+// It reports afterwards whether anything else was changed. Poison is NaN as any floating-point type and -1 as an
 // integer.
 //
-// Memory is reserved for the whole buffer; only what is used, and a margin around it, takes any.
+// Memory is reserved for the whole buffer; only the used part, and a margin around it, is allocated.
 #pragma once
 
 #include "runtime/abi/element_type.h"
@@ -17,20 +17,20 @@ namespace dtc::verify {
 
 class PoisonedMemory {
 public:
-  /// Begins `shift` elements after a multiple of 4096 bytes. Throws Error (Runtime) when the system gives no memory.
+  /// Begins `shift` elements after a multiple of 4096 bytes. Throws Error (Runtime) when the system provides no memory.
   PoisonedMemory(int64_t elements, const abi::ElementType &type, int64_t shift = 0);
 
   std::byte *data() const { return begin; }
 
-  /// Poisons these elements of a type, in rising order, and the bytes around them.
+  /// Poisons these elements of a type, in ascending order, and the bytes around them.
   void poison(const std::vector<int64_t> &elements, const abi::ElementType &type);
-  /// An element's value, which its type can hold.
+  /// Sets an element's value, which its type can hold.
   void write(int64_t element, const abi::ElementType &type, double value);
   double read(int64_t element, const abi::ElementType &type) const;
 
-  /// Remembers what all poisoned stretches hold by now.
+  /// Remembers the current contents of all poisoned stretches.
   void remember();
-  /// The first byte that changed, from the buffer's begin, `except` within these elements of a type.
+  /// The first byte that changed, counted from the start of the buffer, ignoring the elements `except` of a type.
   std::optional<int64_t> findChange(const std::vector<int64_t> &except, const abi::ElementType &type);
 
 private:

@@ -16,14 +16,14 @@ struct ByteRange {
   bool overlaps(const ByteRange &other) const { return begin < other.end && other.begin < end; }
 };
 
-/// Memory whose contents are sought.
+/// Memory whose origin is sought.
 class Sought {
 public:
   void add(ByteRange range) { ranges.push_back(range); }
   bool overlaps(const ByteRange &range) const {
     return std::any_of(ranges.begin(), ranges.end(), [&](const ByteRange &each) { return each.overlaps(range); });
   }
-  /// A command has written all of this range: what it held before does not matter.
+  /// A command has written all of this range, so its earlier contents do not matter.
   void remove(const ByteRange &range) {
     std::vector<ByteRange> rest;
     for (const ByteRange &each : ranges) {
@@ -54,7 +54,7 @@ static void followLaunch(const abi::Launch &launch, const abi::Kernel &kernel, S
     writes |= sought.overlaps(bufferOf(launch, i));
   if (!writes)
     return;
-  // Library kernels may accumulate, or write strided views and leave what lies between.
+  // Library kernels may accumulate, or write strided views and leave the gaps unchanged.
   if (!kernel.library())
     for (int i = int(kernel.inputs()); i < launch.buffers_size(); ++i)
       sought.remove(bufferOf(launch, i));

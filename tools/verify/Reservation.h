@@ -1,4 +1,4 @@
-// Zeroed memory of any size, of which only what is touched takes any.
+// Zeroed memory of any size, of which only the touched pages are allocated.
 #pragma once
 
 #include "runtime/support/not_copied.h"
@@ -9,7 +9,7 @@ namespace dtc::verify {
 
 class Reservation : NotCopied {
 public:
-  /// Begins at a page. Throws Error (Runtime) when the system gives none.
+  /// Begins at a page. Throws Error (Runtime) when the system provides none.
   explicit Reservation(size_t bytes);
   ~Reservation();
 

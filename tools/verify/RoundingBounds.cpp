@@ -18,11 +18,11 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr double largest = std::numeric_limits<float>::max();
-/// Results of this size may be lost: subnormal ones, and quotients whose divisor overflows.
+/// Results of this size may be lost: subnormal results, and quotients whose divisor overflows.
 constexpr double smallest = 1e-35;
 constexpr double unit = 0x1p-24; ///< the relative error of one rounding
 
-/// The element of a constant; those of kernels are splats.
+/// The element of a constant; constants in kernels are splats.
 Bounds splatOf(mlir::DenseElementsAttr constant) {
   double value =
       mlir::isa<mlir::FloatType>(constant.getElementType()) ? constant.getSplatValue<mlir::APFloat>().convertToDouble()
@@ -31,7 +31,7 @@ Bounds splatOf(mlir::DenseElementsAttr constant) {
   return {value, value};
 }
 
-/// What code may make of these bounds when it errs by `error` itself. Infinity is what it is.
+/// The bounds after an operation whose own error is `error`. Infinity stays infinite.
 Bounds widen(Bounds bounds, double error) {
   auto move = [](double x, double by) {
     double moved = std::isinf(x) ? x : x + by;
@@ -59,7 +59,7 @@ private:
   int nans = 0, count = 0;
 };
 
-/// Index by index: the number of an element along strides.
+/// Maps an element's number to its offset along strides, index by index.
 struct Walk {
   llvm::ArrayRef<int64_t> shape;
   llvm::SmallVector<int64_t> strides;
@@ -90,7 +90,7 @@ const std::vector<Bounds> &RoundingBounds::of(mlir::Value value, const Elements 
   return known[key] = std::move(bounds);
 }
 
-/// What is stored, or converted to a narrower type, is the rounded number for all that read it.
+/// A value that is stored, or converted to a narrower type, is rounded for all its readers.
 bool RoundingBounds::isRounded(mlir::Value value) {
   mlir::Operation *op = value.getDefiningOp();
   const abi::ElementType &type = elementTypeOf(value.getType());
@@ -121,7 +121,7 @@ std::vector<Bounds> RoundingBounds::compute(mlir::Value value, const Elements &e
   return handedOn(op, elements);
 }
 
-/// At every corner of the operands' intervals; one where all are exact.
+/// Evaluates every corner of the operands' intervals; only one corner where all are exact.
 std::vector<Bounds> RoundingBounds::elementwise(ElementwiseOpInterface op, const Elements &elements) {
   llvm::SmallVector<const std::vector<Bounds> *, 3> operands;
   for (mlir::Value operand : op->getOperands())
@@ -210,7 +210,7 @@ std::vector<Bounds> RoundingBounds::counted(IndexedOpInterface op, const Element
   return result;
 }
 
-/// Broadcasts and the like: each element of the operand once, whatever reads it.
+/// Broadcasts and the like: evaluates each element of the operand once, however often it is read.
 std::vector<Bounds> RoundingBounds::handedOn(mlir::Operation *op, const Elements &elements) {
   llvm::SmallVector<int64_t> strides(shapeOf(op->getResult(0)).size(), 0);
   auto dims = mlir::cast<FusibleOpInterface>(op).getOperandDims(0);

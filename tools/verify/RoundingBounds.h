@@ -1,10 +1,10 @@
-// Where the results of a kernel's code may lie. The kernel's meaning is evaluated in f64 at chosen elements, and with
-// each value goes the interval that f32 arithmetic may end in: a running error analysis (Higham, Accuracy and Stability
-// of Numerical Algorithms, 2nd edition, section 3.3), generic over the operations.
+// The bounds of a kernel's results. The kernel's meaning is evaluated in f64 at chosen elements, and each value carries
+// the interval in which f32 arithmetic may end: a running error analysis (Higham, Accuracy and Stability of Numerical
+// Algorithms, 2nd edition, section 3.3), generic over the operations.
 //
-// An elementwise operation is evaluated at the corners of its operands' intervals, and the interval of what comes out
-// grows by what its code may err itself. A sum errs by the longest chain of f32 additions times the sum of magnitudes.
-// Decisions that rounding may turn (a comparison, a select) give intervals that hold both outcomes.
+// An elementwise operation is evaluated at the corners of its operands' intervals, and the interval of the result grows
+// by the operation's own error. A sum errs by the longest chain of f32 additions times the sum of magnitudes. Decisions
+// that rounding may turn (a comparison, a select) give intervals that hold both outcomes.
 #pragma once
 
 #include "dialect/IR/HostTensor.h"
@@ -30,14 +30,14 @@ using Elements = std::shared_ptr<const std::vector<int64_t>>;
 
 class RoundingBounds {
 public:
-  /// The value of an element of an argument, as it lies in memory.
+  /// The stored value of an element of an argument.
   using Input = std::function<double(unsigned argument, int64_t element)>;
 
-  /// Draws and counts see `rank`. With `flatSize` >= 0 reductions take only so many elements: a flat kernel is told
-  /// its size. Both arguments outlive this.
+  /// Draws and counts depend on `rank`. With `flatSize` >= 0 reductions take only that many elements: a flat kernel
+  /// gets its size as a scalar. Both references outlive this.
   RoundingBounds(mlir::dt::KernelOp kernel, const mlir::dt::RankContext &rank, Input input, int64_t flatSize = -1);
 
-  /// The bounds of these elements of a value of the kernel, as its readers get them.
+  /// The bounds of these elements of a value of the kernel, as its readers see them.
   const std::vector<Bounds> &of(mlir::Value value, const Elements &elements);
 
 private:
@@ -54,7 +54,7 @@ private:
   int64_t flatSize;
   using Key = std::pair<void *, const void *>; ///< a value and its elements
   std::map<Key, std::vector<Bounds>> known;
-  std::map<Key, Elements> projections; ///< of elements of an operation's result: those of its operand
+  std::map<Key, Elements> projections; ///< for elements of an operation's result, those of its operand
   std::vector<Elements> kept;          ///< whose addresses are keys
 };
 

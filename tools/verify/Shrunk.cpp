@@ -24,15 +24,15 @@ struct Place {
   std::string within;
 };
 
-/// A collective as its list starts it.
+/// A collective, as its list starts it.
 struct Started {
-  std::string text, kind; ///< for people; "all-reduce over tp", and where within the layers its value is and it is
-  /// Numbers of layers: where it is, and of the places that it names.
+  std::string text, kind; ///< for people; "all-reduce over tp", and its value's and its own place within the layers
+  /// Numbers of layers: that of its own place, and those of the places that it names.
   std::array<std::optional<int64_t>, 3> layers;
-  int64_t before = 0; ///< the layer of the one before it in the list, or of the stage's first
-  bool isPart = false; ///< of the collective of several parts that the one before it is of
+  int64_t before = 0; ///< the layer of the collective before it in the list, or the stage's first
+  bool isPart = false; ///< of the same collective of several parts as the one before it
 
-  /// A layer as seen from this one: how far behind that of the one before, or behind its own.
+  /// A layer relative to this collective: its distance from the layer before, or from the collective's own layer.
   std::optional<int64_t> relative(size_t which) const {
     if (!layers[which])
       return std::nullopt;
@@ -57,7 +57,7 @@ static LayerRange rangeOf(const abi::Manifest &manifest, uint32_t stage) {
   return {*numbers.begin(), *numbers.rbegin()};
 }
 
-/// The layer is the name's longest beginning, in whole parts, that is one.
+/// The layer is the longest prefix of the name, in whole parts, that names one.
 static Place placeOf(const std::string &name, const std::map<std::string, int64_t> &numbers) {
   for (size_t end = name.size(); end != std::string::npos && end > 0; end = name.rfind('.', end - 1))
     if (auto layer = numbers.find(name.substr(0, end)); layer != numbers.end())
@@ -92,7 +92,7 @@ static std::vector<Started> startsOf(const abi::CommandList &list, const abi::Ma
 }
 
 namespace {
-/// A list that a role runs, resolved for the entry that runs it first.
+/// A list that a role runs, resolved for the first entry that runs it.
 struct RunList {
   abi::CommandList list;
   uint32_t stage;
@@ -118,7 +118,7 @@ static std::vector<RunList> listsOf(const abi::Manifest &manifest, const abi::Ro
 
 namespace {
 
-/// Kinds of collectives that are parts of one anywhere, and so of which a list starts those of several layers at once:
+/// Kinds of collectives that are parts of one start anywhere, so that a list starts those of several layers at once:
 /// how many layers depends on how many there are. So each row of kinds that meet in buckets is compared by itself.
 class BucketRows {
 public:
@@ -136,7 +136,7 @@ public:
         add(startsOf(each.list, manifest));
   }
 
-  /// The starts of each row, in order, by one of its kinds; under "" those of no bucket.
+  /// The starts of each row, in order, keyed by one of its kinds; under "" the starts of no bucket.
   std::map<std::string, std::vector<Started>> split(const std::vector<Started> &starts, const LayerRange &range) {
     std::map<std::string, std::vector<Started>> split;
     for (const Started &each : starts)
@@ -158,7 +158,7 @@ private:
     std::string known = rows.try_emplace(kind, kind).first->second;
     return known == kind ? kind : first(known);
   }
-  std::map<std::string, std::string> rows; ///< by kind: another of its row that is less, or itself
+  std::map<std::string, std::string> rows; ///< by kind: a smaller kind of the same row, or the kind itself
 };
 
 } // namespace
@@ -167,7 +167,7 @@ private:
 // Order
 //===----------------------------------------------------------------------===//
 
-/// The same of another layer of the same program.
+/// The same collective in another layer of the same program.
 static bool isRepeated(const Started &a, const Started &b) {
   for (size_t i = 0; i < a.layers.size(); ++i)
     if (a.relative(i) != b.relative(i))
@@ -175,7 +175,8 @@ static bool isRepeated(const Started &a, const Started &b) {
   return a.kind == b.kind;
 }
 
-/// The same in programs whose stages have other layers: seen from each other, or from the stage's begin or end.
+/// The same collective in programs whose stages have different layers: relative to each other, or to the stage's first
+/// or last layer.
 static bool areAlike(const Started &a, const LayerRange &ofA, const Started &b, const LayerRange &ofB) {
   for (size_t i = 0; i < a.layers.size(); ++i) {
     if (a.layers[i].has_value() != b.layers[i].has_value())
@@ -187,8 +188,8 @@ static bool areAlike(const Started &a, const LayerRange &ofA, const Started &b, 
   return a.kind == b.kind;
 }
 
-/// The length of what stands before `at` and is repeated `times` times from there, one layer on or back each time; 0
-/// where nothing is.
+/// The length of the sequence before `at` that is repeated `times` times from there, moving one layer forward or back
+/// each time; 0 where there is none.
 static size_t findRepeated(const std::vector<Started> &all, size_t at, size_t times) {
   auto layerAt = [&](size_t place) {
     return place < all.size() ? all[place].before : all.back().layers[0].value_or(all.back().before);
@@ -222,7 +223,7 @@ static std::string compareOrder(const std::vector<Started> &shrunk, const LayerR
   return "";
 }
 
-/// Of what is started alone, and of each row of kinds that meet in buckets.
+/// Compares the collectives that are started alone, and each row of kinds that meet in buckets.
 static std::string compareRows(const std::vector<Started> &shrunk, const LayerRange &fewer,
                                const std::vector<Started> &full, const LayerRange &all, BucketRows &rows) {
   auto few = rows.split(shrunk, fewer), many = rows.split(full, all);
@@ -240,7 +241,8 @@ static std::string compareRows(const std::vector<Started> &shrunk, const LayerRa
 
 namespace {
 
-/// What a layer does: everything, for layers of one program; its collectives, for those of programs of other sizes.
+/// What a layer does: everything, to compare layers of one program; its collectives, to compare programs of different
+/// sizes.
 struct LayerDuties {
   std::string all, collectives;
   std::multiset<std::string> inBuckets{}; ///< collectives whose place in the order is a bucket's, not the layer's
@@ -303,7 +305,8 @@ std::vector<int64_t> layersToKeep(const abi::Manifest &full) {
   return kept;
 }
 
-/// Nothing is said of stages of as many layers: there sizes decide which kernels there are, and all layers are run.
+/// Stages with equally many layers are not compared: there sizes decide which kernels there are, and all layers are
+/// run.
 static std::string compareClasses(const abi::Manifest &shrunk, const abi::Manifest &full, uint32_t stage,
                                   BucketRows &rows) {
   if (rangeOf(shrunk, stage).size() == rangeOf(full, stage).size())

@@ -101,7 +101,7 @@ static std::string typeText(llvm::ArrayRef<int64_t> shape, abi::DataType type) {
   return shapeText(shape) + " of " + abi::nameOf(type);
 }
 
-/// What differs between a tensor of the model and one of the program's of that name.
+/// What differs between a tensor of the model and the program's tensor of that name.
 static std::string findPortDifference(const LogicalProgram::Port &port, const abi::Tensor &tensor) {
   llvm::ArrayRef<int64_t> shape(tensor.global_shape().data(), tensor.global_shape_size());
   std::string stated = typeText(shape, tensor.type());
@@ -115,7 +115,7 @@ static std::string findPortDifference(const LogicalProgram::Port &port, const ab
 
 static std::string findPortDifference(const LogicalProgram::Port &port, const abi::Manifest &manifest) {
   for (const abi::Role &role : manifest.roles())
-    if (const abi::Tensor *tensor = findTensor(role, port.key)) // the lists tell whether it is needed
+    if (const abi::Tensor *tensor = findTensor(role, port.key)) // the lists show whether it is needed
       if (std::string difference = findPortDifference(port, *tensor); !difference.empty())
         return difference;
   return "";

@@ -12,7 +12,7 @@ using namespace mlir::dt;
 
 namespace dtc::verify {
 
-/// A stream for one use of randomness in one tensor.
+/// A stream of random numbers for one use in one tensor.
 static uint32_t streamOf(const std::string &tensor, uint64_t draw, uint32_t use) {
   uint32_t name = 0;
   for (char c : tensor)
@@ -23,7 +23,7 @@ static uint32_t streamOf(const std::string &tensor, uint64_t draw, uint32_t use)
 HostTensor makeState(const LogicalProgram::Port &port, uint64_t draw) {
   uint32_t stream = streamOf(port.key.kindName() + "/" + port.key.name, draw, 0);
   HostTensor tensor(port.type.getShape());
-  // Vectors are scales and biases: near one, so that norms neither vanish nor explode.
+  // Vectors are scales and biases: close to one, so that norms neither vanish nor explode.
   bool isVector = port.type.getRank() <= 1;
   for (int64_t i = 0; i < tensor.size(); ++i) {
     double normal = random::normal(stream, uint64_t(i));
@@ -41,7 +41,7 @@ static double tokenAt(uint32_t stream, int64_t sample, int64_t position, int64_t
   return std::floor(random::uniform(stream, uint64_t(sample) << 32 | uint64_t(position)) * double(vocabulary));
 }
 
-/// Targets are the next tokens; a sample leaves out the more of them the higher its number.
+/// Targets are the next tokens; the higher a sample's number, the more of them it leaves out.
 static void fillSamples(HostTensor &tensor, bool areTargets, int64_t microBatch, int64_t samples, int64_t vocabulary,
                         uint64_t draw) {
   uint32_t tokens = streamOf("/text", draw, 0), ignored = streamOf("/text", draw / 2, 1);
@@ -49,14 +49,14 @@ static void fillSamples(HostTensor &tensor, bool areTargets, int64_t microBatch,
   for (int64_t i = 0; i < tensor.size(); ++i) {
     int64_t row = i / sequence, sample = microBatch * samples + row;
     double ignoredShare = 0.5 * double(row + 1) / double(samples);
-    // The share is at most half: what is below it is not above the other end.
+    // The share is at most half: a number below it is not above one minus it.
     double number = random::uniform(ignored, uint64_t(microBatch * tensor.size() + i));
     bool ignore = areTargets && (draw % 2 == 0 ? number : 1 - number) < ignoredShare;
     tensor[i] = ignore ? -100 : tokenAt(tokens, sample, i % sequence + shift, vocabulary);
   }
 }
 
-/// Documents begin at random columns: about one in five.
+/// Documents begin at random columns: in about one of five.
 static void fillDocumentStarts(HostTensor &tensor, int64_t microBatch, uint64_t draw) {
   uint32_t stream = streamOf("/documents", draw, 0);
   int64_t sequence = tensor.shape[1];
@@ -67,7 +67,7 @@ static void fillDocumentStarts(HostTensor &tensor, int64_t microBatch, uint64_t 
   }
 }
 
-/// Any will do, but settings should be told apart.
+/// Any value will do, but settings should be distinguishable.
 static double valueOf(mlir::StringAttr setting) {
   const abi::OptimizerSetting *known = abi::findOptimizerSetting(setting.getValue());
   return known ? known->initial : 0.5;
@@ -94,7 +94,7 @@ HostTensor makeInput(const LogicalProgram::Port &port, int64_t microBatch, int64
     break;
   case SourceKind::Positions:
     for (int64_t i = 0; i < tensor.size(); ++i)
-      tensor[i] = double(i) + (tensor.size() == 1 ? step : 0); // a single one comes behind others
+      tensor[i] = double(i) + (tensor.size() == 1 ? step : 0); // a single position comes after others
     break;
   case SourceKind::LastPosition:
     tensor[0] = double(draw);

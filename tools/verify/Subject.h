@@ -1,4 +1,4 @@
-// A compiled form of a program that is held against an expectation.
+// A compiled form of a program that is compared with an expectation.
 #pragma once
 
 #include "dialect/reference/Shards.h"
@@ -23,19 +23,19 @@ public:
   virtual void provide(const TensorKey &key, const mlir::dt::HostTensor &whole) = 0;
   /// Runs a list on all ranks. Throws ProgramFault.
   virtual void run(const std::string &list) = 0;
-  /// Is told what has been done, in the order of the parts, when what it leaves can be read. False: no more is wanted.
+  /// Called after each part, in order, when its results can be read. False: stop here.
   using Done = llvm::function_ref<bool(const ExpectedList &part)>;
   /// Walks through a timetable; here one part after the other, all ranks together.
   virtual void run(const ExpectedRun &run, Done done);
-  /// The last list has run. Throws ProgramFault when something is still under way.
+  /// Called after the last list. Throws ProgramFault when something is still in progress.
   virtual void finish() {}
   /// Throws Error (BadInput) when the program keeps no such tensor.
   virtual Pieces read(const TensorKey &key) const = 0;
-  /// Where a wrong value of this tensor, as of now, may have come from; a sentence's end.
+  /// Where a wrong value of this tensor may have come from, as of now; the end of a sentence.
   virtual std::string explain(const TensorKey &key) const = 0;
 
 protected:
-  /// What the host writes: padding of state is zero and stays so, that of inputs is undefined.
+  /// What the host writes: the padding of state is zero and stays zero, that of inputs is undefined.
   static mlir::dt::HostTensors cut(const TensorKey &key, const mlir::dt::HostTensor &whole,
                                    mlir::dt::ShardingAttr sharding, mlir::dt::MeshAttr mesh);
 };

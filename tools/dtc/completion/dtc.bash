@@ -1,8 +1,8 @@
-# Completion of dtc for bash. dtc itself says how a command line goes on, so this is never older than dtc.
+# Completion of dtc for bash. dtc itself completes the command line, so this is never older than dtc.
 
 _dtc() {
   local words=() word glued='' line
-  # Readline cuts words at ':' and '=' too: together again they are what dtc will see.
+  # Readline also splits words at ':' and '='; they are joined again to what dtc will see.
   for word in "${COMP_WORDS[@]:1:COMP_CWORD}"; do
     if ((${#words[@]})) && [[ $glued || $word == [:=]* ]]; then
       words[-1]+=$word
@@ -12,7 +12,7 @@ _dtc() {
     [[ $word == [:=] ]] && glued=1 || glued=
   done
   word=${words[-1]}
-  local seen=${word%"${word##*[:=]}"} # of it what readline leaves as it is
+  local seen=${word%"${word##*[:=]}"} # without the part of the word that readline keeps as it is
   COMPREPLY=()
   while IFS= read -r line; do
     if [[ $line == :files ]]; then

@@ -1,4 +1,4 @@
-# Completion of dtc for fish. dtc itself says how a command line goes on, so this is never older than dtc.
+# Completion of dtc for fish. dtc itself completes the command line, so this is never older than dtc.
 
 function __dtc_complete
     set -l words (commandline -opc) (commandline -ct)

@@ -1,4 +1,4 @@
-// What hides what, of one simulated step.
+// What a simulated step hides behind what.
 #include "tools/dtc/explain/ExplainOrder.h"
 
 #include "runtime/abi/commands.h"
@@ -26,10 +26,10 @@ namespace dtc {
 
 namespace {
 
-/// Less than this share of a step is not told of single commands.
+/// Single commands are not listed below this share of a step.
 constexpr double hardly = 0.0005;
 
-/// What commands are called, as the role runs them.
+/// The names of commands, as the role runs them.
 class Names {
 public:
   Names(const abi::Manifest &manifest, const timing::Step &step, const abi::Role &role) : manifest(manifest) {
@@ -43,7 +43,8 @@ public:
   bool areNumbered() const { return hasNumbers; }
 
 private:
-  /// Of several with one name in a layer, as parts have, the second is "... #2": so an order names them, too.
+  /// When several commands of a layer have one name, as parts do, the second is "... #2"; an order names them this way,
+  /// too.
   void add(uint32_t number, const abi::CommandList &list) {
     std::map<std::tuple<std::string, abi::Direction, uint32_t, std::string, bool>, int> known;
     for (int i = 0; i < list.commands_size(); ++i) {
@@ -81,7 +82,7 @@ private:
   bool hasNumbers = false;
 };
 
-/// What is said of one start, or of those of equal layers together.
+/// The text about one start, or about those of equal layers together.
 struct Told {
   std::string list;
   int64_t count = 0;
@@ -190,7 +191,7 @@ std::vector<std::pair<std::string, Told>> tell(const std::map<ListedCommand, Ord
   return all;
 }
 
-/// How far the step is from what no order can beat.
+/// How far the step is from the lower bound, which no order can beat.
 void printSummary(const timing::Layout &layout, const timing::Simulated &simulated, const timing::LowerBound &bound) {
   double exposed = simulated.classes[bound.ofClass].moving();
   say("A step takes {} on {}; ranks wait {} of it for what moves, and no order of that takes less than {}\n",

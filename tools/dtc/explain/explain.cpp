@@ -60,7 +60,7 @@ struct StepCost {
   }
 };
 
-/// An annotation that was tried, and what it would make of a step.
+/// An annotation that was tried, and what a step would cost with it.
 struct Remedy {
   std::string entry;
   StepCost cost;
@@ -74,7 +74,7 @@ bool hasProposals(const abi::Manifest &manifest) {
   return false;
 }
 
-/// Those that dtc-compile has tried and found to be remedies, by list and command that they remove.
+/// The remedies that dtc-compile has tried and confirmed, by the list and command that they remove.
 struct Remedies {
   std::string problem; ///< why none was tried; empty: they were
   StepCost now;
@@ -97,30 +97,30 @@ struct Remedies {
   }
 };
 
-/// Collectives that are one start.
+/// Collectives that are started as one.
 struct BucketText {
   int parts = 0;
   double bytes = 0; ///< of all their values
   std::string why;
 };
 
-/// One collective of a list, with everything a reader wants to know.
+/// One collective of a list, with all that a reader may want to know about it.
 struct Explanation {
   abi::Collective collective;
   std::string list, location, axes;
   std::string layer, direction; ///< empty where there is none
-  std::vector<int> group;       ///< the ranks that the role's first one meets
-  uint32_t channel = 0;         ///< on which they meet
+  std::vector<int> group;       ///< the ranks that take part, for the role's first rank
+  uint32_t channel = 0;         ///< that the collective uses
   int64_t timesAStep = 0;       ///< 0: outside the training step, as in evaluation
   double payload = 0;           ///< bytes of the value
   double sent = 0;              ///< bytes a rank sends each time
   std::optional<Remedy> remedy;
   std::optional<CollectiveTime> time; ///< on a cluster, where one was named
   std::optional<BucketText> bucket;   ///< that it is a part of
-  bool isPart = false;                ///< of the one before it
+  bool isPart = false;                ///< of the same start as the one before it
 };
 
-/// The bucket of a start, or nothing where it stands alone.
+/// The bucket of a start, or nothing where it is started alone.
 std::optional<BucketText> bucketOf(const abi::CommandList &list, int number, int64_t members) {
   while (abi::isPart(list, number))
     --number;
@@ -178,7 +178,7 @@ std::string timesText(int64_t times) {
   return times == 0 ? "not in the training step" : fmt::format("{} time{} a step", times, times == 1 ? "" : "s");
 }
 
-/// "{0, 8, 16, 24}"; of many the first and the last.
+/// "{0, 8, 16, 24}"; of many ranks the first and the last.
 std::string membersText(const std::vector<int> &ranks) {
   constexpr size_t most = 8, first = 3;
   if (ranks.size() <= most)
@@ -190,7 +190,7 @@ std::string headline(const Explanation &each) {
   return fmt::format("{} over {} at {} ({})", kindText(each.collective), each.axes, each.location, each.list);
 }
 
-/// What collectives of equal layers take together.
+/// The time that collectives of equal layers take together.
 struct TimesTogether {
   std::string each; ///< "31.2 us each (ring over NVLink)"
   bool isInStep = false;
@@ -212,7 +212,7 @@ struct TimesTogether {
   }
 };
 
-/// What a rank does in a step, now and with the remedy.
+/// What a step costs a rank, now and with the remedy.
 std::string costText(const StepCost &now, const StepCost &then) {
   constexpr double hardly = 0.005;
   double work = now.flops > 0 ? then.flops / now.flops : 1;
@@ -243,10 +243,10 @@ std::string details(const Explanation &each, const StepCost &now) {
   return text;
 }
 
-/// Collectives that differ only in their layer once.
+/// Collectives that differ only in their layer are shown once.
 void print(const std::vector<Explanation> &all, const LayerNames &layers, const StepCost &now) {
   std::vector<std::string> texts;
-  std::map<std::string, TimesTogether> times; // by what equal layers say
+  std::map<std::string, TimesTogether> times; // keyed by the text that equal layers share
   for (const Explanation &each : all) {
     texts.push_back(headline(each) + "\n" + details(each, now));
     if (each.time)
@@ -273,7 +273,7 @@ struct Total {
 };
 using Totals = std::map<std::string, Total>;
 
-/// "send of h.3 by 1 over pp": what stages of a pipeline hand on.
+/// "send of h.3 by 1 over pp": what pipeline stages pass on.
 Totals transfersOf(const abi::Manifest &manifest, const abi::Role &role, const CollectiveTimes *times) {
   Totals totals;
   for (const abi::CommandList &list : abi::Resolver(manifest, role).all())
@@ -328,7 +328,7 @@ void printTotals(const abi::Manifest &manifest, const abi::Role &role, const std
     say("  no collective\n");
 }
 
-/// Which collectives are one start, and why so many.
+/// Which collectives are started as one, and why there are this many starts.
 void printBuckets(const std::vector<Explanation> &all) {
   bool isFirst = true;
   for (size_t i = 0; i < all.size(); ++i) {

@@ -59,7 +59,7 @@ std::vector<CalibrationRun> calibrationRuns(int ranks) {
 std::vector<CalibrationRun> gpuCalibrationRuns() {
   constexpr Size Small{512, 2, 8192, 512, 8}, Middle{1024, 2, 16384, 1024, 8}, Large{2048, 1, 32768, 1024, 8};
   constexpr Size Widest{4096, 1, 8192, 2048, 2};
-  constexpr Size Deep{512, 12, 8192, 512, 8}; // tells what belongs to a launch from what belongs to a step
+  constexpr Size Deep{512, 12, 8192, 512, 8}; // separates the cost of a launch from that of a step
   std::vector<CalibrationRun> runs;
   for (const Size &size : {Small, Middle, Large})
     for (const char *family : {"gpt2", "llama"})
@@ -81,7 +81,7 @@ static nlohmann::json configOf(const CalibrationRun &run) {
             {"n_embd", run.width},        {"n_layer", run.layers},        {"n_head", heads},
             {"tie_word_embeddings", true}};
   constexpr int64_t Unit = 32, Many = 16, QueriesOfKey = 4;   // where there are many heads
-  int64_t mlp = (8 * run.width / 3 + Unit - 1) / Unit * Unit; // of three matrices, as much work as of two of 4 width
+  int64_t mlp = (8 * run.width / 3 + Unit - 1) / Unit * Unit; // three such matrices do the work of two of 4 width
   return {{"model_type", "llama"},
           {"vocab_size", run.vocabulary},
           {"hidden_size", run.width},
@@ -93,7 +93,7 @@ static nlohmann::json configOf(const CalibrationRun &run) {
           {"tie_word_embeddings", false}};
 }
 
-/// What it prints is nobody's matter unless it fails.
+/// Its output does not matter unless it fails.
 static void carryOut(const std::vector<std::string> &command, const CalibrationRun &run) {
   std::string said;
   int code = runProcess(command, [&](const std::string &line) {
@@ -105,7 +105,7 @@ static void carryOut(const std::vector<std::string> &command, const CalibrationR
         fmt::format("calibrating with {}: '{}' ended with exit code {}\n{}", run.name(), command[1], code, said));
 }
 
-/// Token files of two-byte numbers, as nanoGPT writes them.
+/// Writes token files of two-byte numbers, as nanoGPT does.
 static void writeTokens(const std::string &path, int64_t vocabulary, int64_t count) {
   std::mt19937 random(1);
   std::vector<uint16_t> tokens(static_cast<size_t>(count));
@@ -118,8 +118,8 @@ static void writeTokens(const std::string &path, int64_t vocabulary, int64_t cou
 static constexpr const char *Dtc = "/proc/self/exe";
 
 namespace {
-/// How many steps a program makes, and from which on they are traced. A GPU's first three choose algorithms and capture
-/// graphs; those from there on are as they are without a trace.
+/// How many steps a program runs, and from which step on they are traced. In a GPU's first three steps, algorithms are
+/// chosen and graphs are captured; the steps from there to the first traced one run without the cost of a trace.
 struct Steps {
   int64_t settled, traced, last;
 };
@@ -150,7 +150,7 @@ CalibrationProgram::CalibrationProgram(CalibrationRun run, const std::string &ta
     compile(this->run, target, this->folder);
 }
 
-/// Seconds of each step from `first` to before `end`, of a run's metrics.
+/// Seconds of each step from `first` to before `end`, from a run's metrics.
 static std::vector<double> stepsOf(const fs::path &metrics, int64_t first, int64_t end) {
   std::vector<double> seconds;
   std::ifstream file(metrics);
@@ -166,14 +166,14 @@ double takeOffTracing(std::vector<CalibrationProgram> &programs) {
   for (const CalibrationProgram &program : programs)
     runs.insert(runs.end(), program.traced.begin(), program.traced.end());
   timing::TracingCost cost = timing::fitTracing(runs);
-  constexpr double Least = 0.1; // of a kernel stays
+  constexpr double Least = 0.1; // of a kernel's time is always kept
   for (CalibrationProgram &program : programs)
     for (timing::Observation &kernel : program.kernels)
       kernel.seconds = std::max(kernel.seconds - cost.launch, Least * kernel.seconds);
   return cost.step;
 }
 
-/// A step's kernels, with and without a trace.
+/// Kernels of a step, with and without a trace.
 static timing::TracedRun compare(const MeasuredTrace &trace, double untraced) {
   auto steps = static_cast<double>(trace.steps().size());
   timing::TracedRun run{static_cast<double>(trace.kernels().size()) / steps, 0, untraced};
@@ -221,7 +221,7 @@ void CalibrationProgram::carryOut() {
   kernels.insert(kernels.end(), trace.kernels().begin(), trace.kernels().end());
   steps.insert(steps.end(), timed.begin(), timed.end());
   hosts.insert(hosts.end(), trace.hosts().begin(), trace.hosts().end());
-  fs::remove_all(out / "checkpoints"); // the only thing that is large
+  fs::remove_all(out / "checkpoints"); // the only large files
 }
 
 std::vector<MeasuredMove> measureLinks(int ranks, const std::vector<std::string> &runOptions,

@@ -1,6 +1,6 @@
-// The programs by which `dtc calibrate` comes to know a machine: steps of small models, of several sizes and layouts.
-// Their kernels are compiled as any program's are, and run where in a step they belong: with data in the caches that is
-// there in training, and beside other ranks that want the same memory.
+// The programs with which `dtc calibrate` measures a machine: steps of small models, of several sizes and layouts.
+// Their kernels are compiled as those of any program, and run in their place in a step: with the same data in the
+// caches as in training, and while other ranks compete for memory.
 #pragma once
 
 #include "runtime/comm/link_probe.h"
@@ -20,33 +20,33 @@ struct CalibrationRun {
   std::string name() const; ///< "gpt2 of width 320, tp=2, bf16", for messages
 };
 
-/// For a machine where `ranks` ranks run side by side at most, with layouts of so many and of one.
+/// For a machine that runs at most `ranks` ranks in parallel, with layouts of that many ranks and of one.
 std::vector<CalibrationRun> calibrationRuns(int ranks);
 
-/// For one GPU, of sizes that fill it.
+/// For one GPU, with sizes that keep it busy.
 std::vector<CalibrationRun> gpuCalibrationRuns();
 
-/// One that is compiled, and what came of it so far.
+/// A compiled run, and its measurements up to now.
 struct CalibrationProgram {
-  /// Compiles it in `folder` for `target` (empty: this machine's processor), if it is not there yet. Throws Error
-  /// (Runtime) with what the compiler ended with.
+  /// Compiles it in `folder` for `target` (empty: this machine's processor), unless it is there already. Throws Error
+  /// (Runtime) with the compiler's message.
   CalibrationProgram(CalibrationRun run, const std::string &target, std::string folder);
 
-  /// Runs it, and adds what came of it. Throws likewise.
+  /// Runs it and adds its measurements. Throws likewise.
   void carryOut();
 
   CalibrationRun run;
   std::string folder;
   std::vector<timing::Observation> kernels = {};
-  std::vector<double> steps = {}, hosts = {}; ///< seconds: of each step (of a GPU without a trace), and of its host
+  std::vector<double> steps = {}, hosts = {}; ///< seconds of each step (for a GPU: without a trace), and of its host
   std::vector<timing::TracedRun> traced = {}; ///< of a GPU
 };
 
-/// Takes off what kernels of GPUs took longer for the trace; returns what a step takes beside them, seconds.
+/// Subtracts the time that tracing added to GPU kernels; returns what a step takes besides its kernels, in seconds.
 double takeOffTracing(std::vector<CalibrationProgram> &programs);
 
-/// How fast ranks exchange data, one or several on each of the hosts: compiles a program of so many ranks in `folder`,
-/// and starts it by `dtc run` with these options. Throws as these.
+/// How fast ranks exchange data, one or several on each of the hosts: compiles a program of this many ranks in `folder`
+/// and starts it by `dtc run` with these options. Throws as above.
 std::vector<MeasuredMove> measureLinks(int ranks, const std::vector<std::string> &runOptions,
                                        const std::string &folder);
 

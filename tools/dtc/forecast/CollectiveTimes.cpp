@@ -11,7 +11,7 @@ namespace dtc {
 CollectiveTimes::CollectiveTimes(const abi::Manifest &manifest, const timing::Layout &layout)
     : manifest(manifest), onLayout(layout) {
   if (manifest.has_generation())
-    return; // which has no step; its collectives still take their time
+    return; // a program without a step; its collectives still take their time
   timing::Forecast forecast = timing::forecast(manifest, timing::readStep(manifest, abi::stepTimetable), layout);
   step = forecast.seconds;
   for (const timing::Culprit &culprit : forecast.culprits)

@@ -31,7 +31,7 @@ ForecastMemory::ForecastMemory(const abi::Manifest &manifest, const timing::Equa
   }
 }
 
-/// What moves is told once more, from when to when it did.
+/// A transfer is reported a second time, with the times when it really ran.
 void ForecastMemory::executed(const timing::Executed &executed) {
   if (next)
     next->executed(executed);

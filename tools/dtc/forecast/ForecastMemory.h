@@ -1,4 +1,4 @@
-// What ranks hold in memory in the course of a simulated step. Whether devices have as much says Room.h.
+// How much memory ranks hold in the course of a simulated step. Room.h says whether devices have that much.
 #pragma once
 
 #include "timing/events/memory.h"
@@ -10,15 +10,15 @@
 
 namespace dtc {
 
-/// Hears of a simulated step when its commands run; `next` hears of all too, unless it is null.
+/// Receives the commands of a simulated step as they run; passes them on to `next` unless it is null.
 class ForecastMemory final : public timing::Watcher {
 public:
-  /// All outlive it; `classes` are of the manifest's step.
+  /// All arguments outlive it; `classes` are of the manifest's step.
   ForecastMemory(const abi::Manifest &manifest, const timing::EqualRanks &classes, timing::Watcher *next);
 
   void executed(const timing::Executed &executed) override;
 
-  /// A line a role.
+  /// One line per role.
   void print() const;
   /// "memory" of docs/json.md.
   nlohmann::ordered_json json() const;

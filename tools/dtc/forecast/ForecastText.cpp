@@ -29,7 +29,7 @@ std::string secondsText(double seconds) {
 
 namespace {
 
-/// A culprit, with what the program says of its command.
+/// A cause of waiting, with what the program says about its command.
 struct Told {
   std::string what, why, remedy; ///< "all_reduce over dp at h.3.mlp (micro)"
 };
@@ -67,7 +67,7 @@ Told tell(const abi::Manifest &manifest, const timing::Culprit &culprit) {
 
 std::string share(double part, double whole) { return fmt::format("{:5.1f}%", whole > 0 ? 100 * part / whole : 0.0); }
 
-/// Whose compute, which link, or a chain.
+/// Whose compute, which link, or which chain.
 std::string reasonText(const timing::Layout &layout, const Forecast &forecast) {
   const LowerBound &bound = forecast.bound;
   int rank = forecast.ranks[bound.ofClass].rank;
@@ -109,7 +109,7 @@ void printTimes(const abi::Manifest &manifest, const Forecast &forecast) {
   say("\n");
 }
 
-/// Equal layers once, with the sum of their waiting.
+/// Equal layers once, with their waiting added up.
 void printCulprits(const abi::Manifest &manifest, const Forecast &forecast) {
   constexpr size_t Most = 6;
   struct Line {
@@ -118,7 +118,7 @@ void printCulprits(const abi::Manifest &manifest, const Forecast &forecast) {
     Told told;
   };
   LayerNames layers(manifest);
-  bool isCut = manifest.stages_size() > 1; // where what is late is the bubble, which has its own line
+  bool isCut = manifest.stages_size() > 1; // where the late one is the pipeline bubble, which has its own line
   auto weight = [&](const Line &line) { return line.moving + (isCut ? 0 : line.late); };
   std::map<std::string, Line> lines;
   for (const timing::Culprit &culprit : forecast.culprits) {

@@ -1,4 +1,4 @@
-// What a forecast says, for people and for their programs.
+// The text of a forecast, for people and for their programs.
 #pragma once
 
 #include "timing/events/forecast.h"
@@ -16,7 +16,7 @@ std::string secondsText(double seconds);
 /// One screen.
 void printForecast(const abi::Manifest &manifest, const timing::Layout &layout, const timing::Forecast &forecast);
 
-/// Two lines to print after compiling: what a step takes and how long it waits, and what no order can beat.
+/// Two lines to print after compiling: how long a step takes and how long it waits, and the lower bound.
 std::vector<std::string> forecastLines(const timing::Layout &layout, const timing::Forecast &forecast);
 
 nlohmann::ordered_json toJson(const abi::Manifest &manifest, const timing::Layout &layout,

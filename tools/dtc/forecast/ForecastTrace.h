@@ -12,7 +12,7 @@ namespace dtc {
 
 class ForecastTrace final : public timing::Watcher {
 public:
-  /// Both outlive it; `classes` are of the manifest's step.
+  /// Both arguments outlive it; `classes` are of the manifest's step.
   ForecastTrace(const abi::Manifest &manifest, const timing::EqualRanks &classes);
   ~ForecastTrace() override;
 

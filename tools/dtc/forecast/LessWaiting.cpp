@@ -27,7 +27,7 @@ Waiting waitingOf(const timing::Step &step, const timing::Layout &layout) {
   return waitingOf(simulator, simulator.run(), layout.ranks());
 }
 
-/// The level on which something moves longest.
+/// The level on which transfers take longest.
 static int busiestLevel(const timing::Simulated &simulated, int levels) {
   std::vector<double> busy(levels);
   for (const timing::ClassTimes &times : simulated.classes)

@@ -1,4 +1,4 @@
-// What would make ranks wait less for what moves. Whatever is said here has been simulated.
+// What would make ranks wait less for transfers. Every claim made here has been simulated.
 #pragma once
 
 #include "timing/cluster/cluster.h"
@@ -11,10 +11,10 @@
 
 namespace dtc {
 
-/// How long a step is, and how long ranks wait in it for what moves, mean over ranks. Seconds.
+/// The length of a step, and how long ranks wait in it for transfers, as the mean over ranks. Seconds.
 struct Waiting {
   double step = 0, moving = 0;
-  /// Less than a twentieth of a step needs no remedy, and is what one must reach.
+  /// Waiting for less than a twentieth of a step needs no remedy, and is what a remedy must reach.
   bool isNotable() const { return moving > notable * step; }
 
 private:
@@ -23,7 +23,7 @@ private:
 
 Waiting waitingOf(const timing::Step &step, const timing::Layout &layout);
 
-/// A level of links with as much bandwidth as it takes.
+/// A level of links with as much bandwidth as the remedy needs.
 struct FasterLink {
   std::string level;
   double before = 0, after = 0; ///< bytes a second
@@ -31,15 +31,15 @@ struct FasterLink {
   Waiting then;
 };
 
-/// Of the links over which ranks move something longest. Nothing where ranks hardly wait, where that is memory, or
-/// where 64 times the bandwidth is not enough.
+/// For the links on which ranks spend the most time on transfers. Nothing where ranks hardly wait, where that level is
+/// memory, or where 64 times the bandwidth is not enough.
 std::optional<FasterLink> findFasterLink(const timing::Step &step, const timing::Layout &layout);
 
 /// More micro-batches of the same size, so that what moves once a step moves once in a longer step.
 struct MoreAccumulation {
   int64_t accumulation = 1, globalBatch = 1;
   Waiting then;
-  double tokenTime = 1; ///< seconds a token, of what they are
+  double tokenTime = 1; ///< seconds per token with these micro-batches
 };
 
 /// "remedy: network at 310 MB/s instead of 140 MB/s: ranks wait 190 ms of 3.9 s".

@@ -1,4 +1,4 @@
-// What a step makes again for its backward pass, since it was not kept, and what that costs.
+// What a step recomputes for its backward pass because it was not kept, and what that costs.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -18,13 +18,13 @@ struct MadeAgain {
   std::string what;              ///< "product at h.*.mlp.c_fc"
   std::set<int64_t> numbers;     ///< of these layers
   CommandTotals work;            ///< of a step of a rank
-  std::optional<double> seconds; ///< of a step, with nothing beside it; where a cluster is known
+  std::optional<double> seconds; ///< of a step, running alone; where a cluster is known
 };
 
-/// Of a role's first rank, in the order of the backward pass. `times`: of collectives, or null.
+/// For a role's first rank, in the order of the backward pass. `times`: of collectives, or null.
 std::vector<MadeAgain> madeAgain(const abi::Manifest &manifest, const abi::Role &role, const CollectiveTimes *times);
 
-/// All that the rows of a class say together, of each class once.
+/// The rows of each class of layers, summed into one.
 std::vector<MadeAgain> sumByLayers(const std::vector<MadeAgain> &rows);
 
 } // namespace dtc

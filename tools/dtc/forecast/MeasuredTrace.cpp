@@ -10,11 +10,11 @@
 
 namespace dtc {
 
-/// Between two commands, in microseconds; more is the host's, between lists.
+/// Between two commands, in microseconds; a longer gap is the host's, between lists.
 static constexpr double LongestGap = 20;
 static constexpr double Micro = 1e-6;
 
-/// What the compute stream did, in the order of its begins: starts and waits too, but not what moved meanwhile.
+/// What the compute stream did, in order of start times: starts and waits too, but not the transfers meanwhile.
 static std::vector<const TraceSlice *> computeOf(const RankTrace &rank) {
   std::vector<const TraceSlice *> ordered;
   for (const auto &[thread, lane] : rank.lanes)
@@ -27,7 +27,7 @@ static std::vector<const TraceSlice *> computeOf(const RankTrace &rank) {
 
 static bool isWork(const TraceSlice &slice) { return slice.kind != SliceKind::Start && slice.kind != SliceKind::Wait; }
 
-/// A step lasts longer than its commands with what lies between these, as far as that counts with them. Seconds.
+/// A step also lasts for the gaps between its commands, as far as they are counted with the commands. Seconds.
 static double hostSeconds(const RankTrace::Step &step, const std::vector<const TraceSlice *> &ordered) {
   double covered = 0, until = step.begin;
   for (const TraceSlice *slice : ordered)

@@ -1,4 +1,4 @@
-// What a run's trace says of its kernels, and of what its host did beside them.
+// What a run's trace says about its kernels, and about what its host did meanwhile.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -15,17 +15,17 @@ struct TraceSlice;
 
 class MeasuredTrace {
 public:
-  /// Of `trace.json` of a run of the program with this manifest. Throws Error (BadInput) where the file is none, or of
-  /// another program.
+  /// From `trace.json` of a run of the program with this manifest. Throws Error (BadInput) where the file is not a
+  /// trace, or is a trace of another program.
   MeasuredTrace(const abi::Manifest &manifest, const std::string &path);
 
-  /// Of all launches and copies, of all ranks; each with what lies between it and the next command.
+  /// Of all launches and copies, of all ranks; each with the gap between it and the next command.
   const std::vector<timing::Observation> &kernels() const { return observations; }
   /// Of each step: seconds on the rank that took longest.
   const std::vector<double> &steps() const { return stepSeconds; }
-  /// Of each step of each rank: seconds that no command took.
+  /// For each step of each rank: seconds that no command took.
   const std::vector<double> &hosts() const { return hostsOfSteps; }
-  /// The median for each launch and copy, by list and number in it.
+  /// The median for each launch and copy, by list and index in it.
   std::map<std::pair<std::string, uint32_t>, double> medians() const;
 
 private:

@@ -19,7 +19,7 @@ void OrderTimes::executed(const timing::Executed &executed) {
   ListedCommand command{executed.list, executed.command};
   if (executed.isStart) {
     started[{command, executed.entry}] = executed.begin;
-  } else if (isWait) { // told right behind what it is for
+  } else if (isWait) { // reported right after the transfer that it waits for
     moved.back().waited = executed.begin;
     moved.back().needed = executed.end;
     isWait = false;
@@ -40,7 +40,8 @@ void OrderTimes::addOverlaps(const std::vector<Interval> &sorted, double begin, 
     found[next->command] += std::min(end, next->end) - std::max(begin, next->begin);
 }
 
-/// A rank's launches follow one another, and so does what moves on one channel; of several channels any may be first.
+/// A rank's launches follow one another, and so do the transfers of one channel; transfers of different channels may
+/// come in any order.
 std::map<ListedCommand, OrderTime> OrderTimes::read() const {
   std::vector<Interval> computes = launches;
   std::ranges::sort(computes, {}, &Interval::begin);

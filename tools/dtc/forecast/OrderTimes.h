@@ -1,4 +1,4 @@
-// How much of what a step moves is hidden, behind what, and what holds the rest: of one simulated step.
+// How much of a simulated step's transfers is hidden, behind what, and what exposes the rest.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"
@@ -23,25 +23,25 @@ struct ListedCommand {
 /// Of one start in a step of one rank, all its runs added up. Seconds.
 struct OrderTime {
   int64_t times = 0;
-  double moving = 0;  ///< from its begin to its end
-  double hidden = 0;  ///< of that, while the rank computes
-  double exposed = 0; ///< of that, while the rank waits for it
-  double queued = 0;  ///< from its start to its begin: for its turn on the channel, or for ranks that come later
-  double spare = 0;   ///< from its end to when it is needed
+  double moving = 0;  ///< from begin to end of the transfer
+  double hidden = 0;  ///< part of that in which the rank computes
+  double exposed = 0; ///< part of that in which the rank waits for it
+  double queued = 0;  ///< from its start to its begin: for its turn on the channel, or for ranks that arrive later
+  double spare = 0;   ///< from its end until it is needed
   std::map<ListedCommand, double> behind; ///< launches that run while it moves
   std::map<ListedCommand, double> ahead;  ///< what moves while it is queued
   std::optional<ListedCommand> before;    ///< the launch right before the start, of the run that is exposed most
-  std::optional<ListedCommand> after;     ///< the launch right behind the wait, of the same
+  std::optional<ListedCommand> after;     ///< the launch right after the wait, of the same run
 };
 
-/// Watches a simulation, of one class of ranks.
+/// Observes a simulation, for one class of ranks.
 class OrderTimes final : public timing::Watcher {
 public:
-  /// `ofClass`: the class that is watched.
+  /// `ofClass`: the class that is observed.
   OrderTimes(const timing::Step &step, int ofClass);
 
   void executed(const timing::Executed &executed) override;
-  /// By the start's list and command, once all has been seen.
+  /// By the start's list and command, once all events have been seen.
   std::map<ListedCommand, OrderTime> read() const;
 
 private:
@@ -62,7 +62,7 @@ private:
   std::map<std::pair<ListedCommand, int64_t>, double> started; ///< by command and entry: when
   std::vector<Interval> launches;
   std::vector<Moved> moved;
-  bool isWait = false; ///< what comes next is the wait for what was told last
+  bool isWait = false; ///< the next event is the wait for the last transfer reported
 };
 
 } // namespace dtc

@@ -15,7 +15,7 @@ namespace dtc {
 
 using timing::Layout;
 
-/// Of the node that a rank lies on; 0: the file does not say.
+/// Memory of the rank's node; 0: the file does not say.
 static double nodeMemory(const Layout &layout, int64_t rank) {
   int64_t node = layout.nodeOf(rank);
   for (const timing::Nodes &nodes : layout.cluster().nodes()) {

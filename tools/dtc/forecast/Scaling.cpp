@@ -37,7 +37,7 @@ std::optional<double> ScaledSteps::serialShare() const {
 double Scaling::targetTokens() const { return timing::computeOptimalTokens(parameters); }
 double Scaling::targetFlops() const { return timing::trainingFlops(parameters, targetTokens()); }
 
-/// How many devices the axes take that do not grow.
+/// How many devices the axes other than dp take.
 static int64_t devicesOfOthers(const std::string &mesh) {
   int64_t product = 1;
   for (const std::string &part : CLI::detail::split(mesh, ','))
@@ -65,12 +65,12 @@ std::string meshFor(const std::string &mesh, int64_t devices) {
 
 namespace {
 
-/// Compiles and simulates; equal questions once.
+/// Compiles and simulates, each question once.
 class Steps {
 public:
   Steps(const timing::Cluster &cluster, const ScaleRequest &request) : cluster(cluster), request(request) {}
 
-  /// `batch` 0: the settings' own.
+  /// `batch` 0: the batch of the settings.
   ScaledStep of(int64_t devices, int64_t batch) {
     auto [known, isNew] = done.try_emplace({devices, batch});
     if (isNew) {
@@ -139,7 +139,7 @@ Scaling scale(const timing::Cluster &cluster, const ScaleRequest &request) {
     throw Error(ExitCode::BadInput, fmt::format("--scale: none of the sizes can be simulated; {} devices: {}",
                                                 request.sizes.front(), scaling.strong.sizes.front().problem));
   scaling.strong.base = baseOf(scaling.strong.sizes, steps.of(1, 0));
-  // What each device of the smallest has, each device of all has.
+  // What each device has at the smallest size, each device has at every size.
   auto growing = [&](int64_t devices) -> ScaledStep {
     if (first->batch * devices % first->devices == 0)
       return steps.of(devices, first->batch * devices / first->devices);

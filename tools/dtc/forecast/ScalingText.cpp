@@ -1,4 +1,4 @@
-// What a study of scaling says, for people and for their programs.
+// The text of a study of scaling, for people and for their programs.
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/forecast/ForecastText.h"
@@ -57,7 +57,7 @@ static void printTable(const Scaling &scaling, const ScaledSteps &steps) {
   std::ranges::for_each(steps.sizes, row);
 }
 
-/// What the table's law says of it.
+/// What the table's law predicts.
 static void printLaw(const ScaledSteps &steps) {
   std::optional<double> serial = steps.serialShare();
   if (!serial)

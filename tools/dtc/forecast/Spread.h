@@ -6,10 +6,10 @@
 
 namespace dtc {
 
-/// How much the steps of one program differ: half of them lie within their median times 1 ± this. At least one step.
+/// How much the steps of one program differ: half of them are within their median times 1 ± this. At least one step.
 double spreadOf(const std::vector<double> &steps);
 
-/// What to say where the steps of most programs differ much, of which each has such a spread; empty: they do not. At
+/// A warning where the steps of most programs differ much, given the spread of each program; empty: they do not. At
 /// least one program.
 std::string loadWarning(const std::vector<double> &spreads);
 

@@ -40,7 +40,7 @@ Change parse(const std::string &text) {
   return change;
 }
 
-/// Calls visit(level) for the one that is named, or for all.
+/// Calls visit(level) for the named level, or for all.
 template <typename Visit> void forLevels(const Change &change, timing::Cluster &cluster, Visit visit) {
   std::vector<std::string> names;
   bool isFound = false;
@@ -59,7 +59,7 @@ template <typename Visit> void forLevels(const Change &change, timing::Cluster &
 void changeBandwidth(const Change &change, timing::Cluster &cluster) {
   forLevels(change, cluster, [&](timing::Level &level) {
     level.set_bandwidth(level.bandwidth() * change.factor);
-    if (level.loaded_latency() > 0) // the queue is as long, and goes on more slowly
+    if (level.loaded_latency() > 0) // the queue is as long, but drains at the new rate
       level.set_loaded_latency(level.latency() +
                                std::max(0.0, level.loaded_latency() - level.latency()) / change.factor);
     for (timing::Measured &each : *level.mutable_measured())

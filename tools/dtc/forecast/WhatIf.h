@@ -1,4 +1,4 @@
-// What simulations change of a cluster: --what-if on the command line.
+// Changes that simulations make to a cluster: --what-if on the command line.
 #pragma once
 
 #include "timing/events/simulate.h"
@@ -13,7 +13,8 @@ inline constexpr const char *whatIfHelp =
     "latency=2 likewise, memory=0.8 (the devices' memory bandwidth), compute=0.9 (their peaks), rank.3=1.5 (rank 3's "
     "kernels take that much longer)";
 
-/// Applies one change, "bandwidth.NVLink=0.5". Throws Error (BadInput) where that names nothing, with what there is.
+/// Applies one change, "bandwidth.NVLink=0.5". Throws Error (BadInput) where the cluster has nothing of that name, and
+/// lists what it has.
 void applyWhatIf(const std::string &text, int64_t ranks, timing::Cluster &cluster, timing::Conditions &conditions);
 
 } // namespace dtc

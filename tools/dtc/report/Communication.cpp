@@ -18,17 +18,17 @@ namespace dtc {
 using Json = nlohmann::ordered_json;
 
 namespace {
-/// What takes part in a row: kind, axes, bytes of the whole value.
+/// What identifies a row: kind, axes, bytes of the whole value.
 using Row = std::tuple<std::string, std::string, double>;
 
 struct Total {
   int64_t times = 0;  // in a step
   double sent = 0;    // bytes, each time
-  double seconds = 0; // of all that were measured
+  double seconds = 0; // sum of all that were measured
   int64_t measured = 0;
 };
 
-/// Of one place in the program: its row, and what a rank sends there.
+/// One place in the program: its row, and what a rank sends there.
 struct Place {
   Row row;
   double sent;
@@ -51,7 +51,7 @@ static Place placeOf(const abi::Manifest &manifest, const abi::Command &command)
 /// Seconds, and how often: by list and command.
 using Times = std::map<std::pair<std::string, int64_t>, std::pair<double, int64_t>>;
 
-/// Of all ranks that play the role.
+/// Over all ranks that play the role.
 static Times measuredTimes(const abi::Role &role, const RunTrace &trace) {
   Times times;
   constexpr double microsecond = 1e-6;

@@ -9,7 +9,7 @@
 namespace dtc {
 
 /// "communication" of docs/report.md: a row for each kind, axes and size, of each role. `trace` may be null: then
-/// nothing is known of how long they took.
+/// durations are unknown.
 nlohmann::ordered_json communicationJson(const abi::Manifest &manifest, const RunTrace *trace);
 
 } // namespace dtc

@@ -10,7 +10,7 @@ namespace dtc {
 
 using Json = nlohmann::ordered_json;
 
-/// How long at least one of the slices lasts.
+/// How long at least one of the slices is active.
 static double coveredBy(std::vector<std::pair<double, double>> spans) {
   std::ranges::sort(spans);
   double covered = 0, end = 0;
@@ -53,7 +53,7 @@ std::vector<RankLoad> loadsOf(const RunTrace &trace) {
   return loads;
 }
 
-/// The number of each rank's role; all have equal work where nothing is known of the program.
+/// The number of each rank's role; where the program is unknown, all ranks are taken to have equal work.
 static std::vector<int> rolesOf(const std::vector<RankLoad> &loads, const abi::Manifest *manifest) {
   std::vector<int> roles(loads.size());
   for (size_t i = 0; manifest && i < loads.size(); ++i)

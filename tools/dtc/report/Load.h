@@ -10,13 +10,13 @@
 
 namespace dtc {
 
-/// What a rank's step took on average, over the steps that are traced. Seconds.
+/// The parts of a rank's step on average, over the steps that are traced. Seconds.
 struct RankLoad {
   int64_t rank = 0;
   double step = 0;          ///< from its begin to its end
-  double compute = 0;       ///< kernels, and copies in their order
-  double wait = 0;          ///< compute stood still
-  double communication = 0; ///< something was under way on a channel
+  double compute = 0;       ///< kernels, and copies that run in order with them
+  double wait = 0;          ///< compute was idle
+  double communication = 0; ///< some channel was active
 };
 std::vector<RankLoad> loadsOf(const RunTrace &trace);
 

@@ -15,12 +15,12 @@ namespace dtc {
 
 using Json = nlohmann::ordered_json;
 
-/// A step of more commands would take long to look at.
+/// A step of more commands would take too long to examine.
 static constexpr size_t MostCommands = 1 << 18;
-/// As many as a page is wide.
+/// As many points as a page is wide.
 static constexpr size_t MostSpacePoints = 1500;
 
-/// A command of a step, by its list and its number there.
+/// A command of a step, by its list and its index there.
 using StepCommand = std::pair<std::string, int64_t>;
 
 static std::vector<StepCommand> commandsOf(const abi::Role &role, const timing::StepMemory &memory) {
@@ -32,7 +32,7 @@ static std::vector<StepCommand> commandsOf(const abi::Role &role, const timing::
   return commands;
 }
 
-/// When each command of a step began, in microseconds from the step's begin, on a rank that plays the role; of the
+/// When each command of a step began, in microseconds from the start of the step, on a rank that plays the role; in the
 /// first step traced. None where the trace has no such step.
 static std::optional<std::vector<double>> timesOf(const std::vector<StepCommand> &commands, const RunTrace &trace,
                                                   int64_t number) {
@@ -50,18 +50,18 @@ static std::optional<std::vector<double>> timesOf(const std::vector<StepCommand>
   size_t found = 0;
   for (const StepCommand &command : commands) {
     const std::vector<double> &all = begins[command];
-    // A start is told twice, on compute and on its channel: once for each time it runs, in the order of lanes.
+    // A start is traced twice, on compute and on its channel: once for each time it runs, in the order of lanes.
     size_t turn = seen[command]++;
     double before = times.empty() ? 0 : times.back();
     found += turn < all.size();
     times.push_back(turn < all.size() ? std::max(before, all[turn]) : before);
   }
   if (found * 10 < commands.size() * 9)
-    return std::nullopt; // of another program
+    return std::nullopt; // a trace of another program
   return times;
 }
 
-/// The commands to draw: peaks stay.
+/// The commands to draw; peaks are kept.
 static std::vector<int64_t> pointsOf(const timing::StepMemory &memory) {
   Series total;
   for (size_t at = 0; at < memory.commands(); ++at)
@@ -80,7 +80,7 @@ static Json overTime(const timing::StepMemory &memory, const std::optional<std::
   return {{"unit", times ? "microseconds" : "commands"}, {"at", at}, {"bytes", bytes}};
 }
 
-/// What is there all the time, and in the course of a step.
+/// The buffers that exist all the time, and those that come and go in a step.
 static void addStep(const abi::Manifest &manifest, const abi::Role &role, const RunTrace *trace, Json &answer) {
   timing::StepMemory memory(manifest, role, abi::stepTimetable);
   answer["always"] = Json::object();

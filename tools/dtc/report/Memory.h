@@ -8,8 +8,8 @@
 
 namespace dtc {
 
-/// "memory" of docs/report.md: an object for each role. Where `trace` has a rank that plays it, times are those of the
-/// first step traced there, else commands are counted. It may be null.
+/// "memory" of docs/report.md: an object for each role. Where `trace` has a rank that plays the role, times are those
+/// of the first step traced there; otherwise commands are counted. `trace` may be null.
 nlohmann::ordered_json memoryJson(const abi::Manifest &manifest, const RunTrace *trace);
 
 } // namespace dtc

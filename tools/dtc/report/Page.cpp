@@ -7,13 +7,13 @@
 
 namespace dtc {
 
-// The files that the page consists of: the build writes them into the executable.
+// The files that make up the page: the build embeds them into the executable.
 extern const std::string_view reportStyle, reportScript, timelineScript, chartLibrary;
 
-/// What scripts are marked with: the browser runs no others, and fetches nothing.
+/// The nonce of our scripts: the browser runs no others, and fetches nothing.
 static constexpr const char *Nonce = "dtc-report";
 
-/// JSON in which nothing ends the element around it: "<" stands in JSON only within strings, which may escape it.
+/// JSON that cannot end the element around it: "<" occurs in JSON only within strings, where it may be escaped.
 static std::string harmless(const nlohmann::ordered_json &data) {
   std::string text = data.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::ordered_json::error_handler_t::replace), safe;
   safe.reserve(text.size());

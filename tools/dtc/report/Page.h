@@ -1,4 +1,4 @@
-// The page of `dtc report`: one file that needs no other and no network.
+// The page of `dtc report`: one file that needs no other file and no network.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,7 +7,7 @@
 
 namespace dtc {
 
-/// HTML that shows `data` (reportData). What the data says is never read as HTML or as a script.
+/// HTML that shows `data` (reportData). No text in the data is ever read as HTML or as a script.
 std::string reportPage(const nlohmann::ordered_json &data);
 
 } // namespace dtc

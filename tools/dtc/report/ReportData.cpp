@@ -94,7 +94,7 @@ static Json runJson(const RunFolder &run) {
   return answer;
 }
 
-/// What two runs do not share, in sentences.
+/// How two runs differ, in sentences.
 static Json differences(const Json &one, const Json &two) {
   Json answer = Json::array();
   auto compare = [&](const char *what, const Json &a, const Json &b) {
@@ -112,7 +112,7 @@ static Json differences(const Json &one, const Json &two) {
   return answer;
 }
 
-/// None where there is none or it cannot be read, which is then told.
+/// The trace; none where it does not exist or cannot be read, which is then reported.
 static std::optional<RunTrace> readTrace(const RunFolder &run, std::vector<std::string> &remarks) {
   if (run.trace.empty()) {
     remarks.push_back(fmt::format("There is no {}: who did what when is not shown. To have it, run with --trace, as in "

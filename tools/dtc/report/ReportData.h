@@ -1,4 +1,4 @@
-// All that the page of `dtc report` shows, as one JSON object. docs/report.md says what its fields mean.
+// All data that the page of `dtc report` shows, as one JSON object. docs/report.md says what its fields mean.
 #pragma once
 
 #include "tools/dtc/report/RunFolder.h"
@@ -10,9 +10,9 @@
 
 namespace dtc {
 
-/// What the page is made of, beside the run itself.
+/// What the page is made from, besides the run itself.
 struct ReportInputs {
-  std::optional<RunFolder> other; ///< a run to draw beside it
+  std::optional<RunFolder> other; ///< a run to draw for comparison
   std::string predictedTrace;     ///< the file, in the form of a run's trace; empty: nothing was predicted
 };
 

@@ -1,4 +1,4 @@
-// How right a prediction was.
+// How accurate a prediction was.
 #pragma once
 
 #include "tools/dtc/report/RunTrace.h"
@@ -7,8 +7,8 @@
 
 namespace dtc {
 
-/// "residuals" of docs/report.md: for each class of work, that is each kernel and each kind of what communicates, how
-/// long a step's take on a rank, on average, as predicted and as measured. The largest difference comes first.
+/// "residuals" of docs/report.md: for each class of work, that is each kernel and each kind of communication, how long
+/// a rank spends on it in a step on average, as predicted and as measured. The largest difference comes first.
 nlohmann::ordered_json residualsJson(const RunTrace &predicted, const RunTrace &measured);
 
 } // namespace dtc

@@ -138,7 +138,7 @@ void Reader::readCheckpoints() {
     run.checkpoint = checkpointStep(all.front());
 }
 
-/// By a run that goes on: see OutputDirectory.
+/// Whether a running process holds the folder: see OutputDirectory.
 bool Reader::isHeld() const {
   int lock = open(inFolder(RunFiles::Lock).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (lock < 0)

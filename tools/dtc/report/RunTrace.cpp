@@ -66,7 +66,7 @@ static SliceKind kindOf(const std::string &category, const std::string &directio
 }
 
 namespace {
-/// Takes the events one by one, so that a trace of many ranks is never in memory as JSON.
+/// Processes the events one by one, so that a trace of many ranks is never in memory as JSON.
 class Reader {
 public:
   void take(const nlohmann::json &event) {
@@ -121,7 +121,7 @@ private:
                                                         .command = wholeAt(arguments, "command")});
   }
 
-  /// Calls visit(begin, end) for slices (whose end is null: they have a length) and steps.
+  /// Calls visit(begin, end) for slices (whose end is null: they have a duration) and steps.
   template <typename Visit> void forEachTime(Visit visit) {
     for (auto &[number, rank] : trace.ranks) {
       for (auto &[thread, lane] : rank.lanes)

@@ -1,5 +1,5 @@
-// What a trace tells (runtime/observe/trace.h): of each rank, what ran when on which of its lines. A simulator's trace
-// of what will run has the same form.
+// The contents of a trace (runtime/observe/trace.h): for each rank, what ran when on which of its lines. A simulator's
+// trace of a predicted step has the same form.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@ namespace dtc {
 /// How a slice is drawn. Kernels differ by the part of the step that they belong to.
 enum class SliceKind : uint8_t { Forward, InputGradient, WeightGradient, Update, Kernel, Start, Wait, Exchange, Copy };
 inline constexpr size_t SliceKinds = 9;
-/// For people; of the parts of a step as the trace names them.
+/// The name for people; for parts of a step, the name that the trace uses.
 std::string_view nameOf(SliceKind kind);
 
 /// Times in microseconds, from the trace's first slice on.
 struct TraceSlice {
   double begin = 0, length = 0;
-  uint32_t name = 0; ///< of RunTrace::names: with its place in the model
-  uint32_t work = 0; ///< of RunTrace::classes: the kernel, or the kind of what communicates
+  uint32_t name = 0; ///< index into RunTrace::names: with its place in the model
+  uint32_t work = 0; ///< index into RunTrace::classes: the kernel, or the kind of communication
   SliceKind kind = SliceKind::Kernel;
-  uint32_t list = 0;   ///< of RunTrace::names
+  uint32_t list = 0;   ///< index into RunTrace::names
   int64_t command = 0; ///< its number in the list
   double end() const { return begin + length; }
 };
@@ -30,7 +30,7 @@ struct TraceSlice {
 struct RankTrace {
   struct Lane {
     std::string name;               ///< "compute", "channel 0"
-    std::vector<TraceSlice> slices; ///< in the order of their begins
+    std::vector<TraceSlice> slices; ///< in the order of their start times
   };
   struct Step {
     int64_t number;
@@ -39,7 +39,7 @@ struct RankTrace {
   std::map<int64_t, Lane> lanes; ///< by the trace's threads: compute is the first
   std::vector<Step> steps;
 
-  /// What else was traced, such as an evaluation between two steps, is in none.
+  /// Whether a slice is in a step: other traced work, such as an evaluation between two steps, is in none.
   bool isInStep(const TraceSlice &slice) const;
 };
 
@@ -47,10 +47,10 @@ struct RunTrace {
   std::map<int64_t, RankTrace> ranks;
   std::vector<std::string> names, classes;
 
-  /// The text is a trace's. Throws Error (BadInput) naming `path` where it is none.
+  /// Parses the text of a trace. Throws Error (BadInput) naming `path` where it is not one.
   static RunTrace parse(std::string_view text, const std::string &path);
 
-  double end() const; ///< of the last slice
+  double end() const; ///< end of the last slice
   bool isEmpty() const { return ranks.empty(); }
 };
 

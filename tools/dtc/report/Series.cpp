@@ -22,7 +22,7 @@ Series thinned(const Series &series, size_t most) {
     return series;
   Series result;
   auto add = [&](size_t at) { result.add(series.steps[at], series.values[at]); };
-  // A number before none: what is no number is drawn only where a part has nothing else.
+  // Numbers compare before NaN: a NaN is drawn only where a part has nothing else.
   auto isLess = [&](size_t a, size_t b) {
     double left = series.values[a], right = series.values[b];
     return !std::isnan(left) && (std::isnan(right) || left < right);

@@ -1,4 +1,4 @@
-// A figure over the steps of a run.
+// A metric over the steps of a run.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@ struct Series {
   std::vector<double> values; ///< one for each; NaN: none
 
   void add(int64_t step, double value);
-  /// Drops all points from this step on; new ones follow.
+  /// Removes all points from this step on; new ones follow.
   void forgetFrom(int64_t step);
 };
 
-/// At most `most` points (4 or more) that look the same drawn: the first and the last, and of each of equal parts
-/// between them the smallest and the largest, in their order. A series that is short enough stays as it is.
+/// At most `most` points (4 or more) that look the same when drawn: the first and the last, and from each of equal
+/// parts between them the smallest and the largest, in their order. A series that is short enough stays as it is.
 Series thinned(const Series &series, size_t most);
 
 } // namespace dtc

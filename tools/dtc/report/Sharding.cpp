@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 std::string ranksText(const std::vector<int> &ranks) {
   std::string text;
   for (size_t at = 0; at < ranks.size();) {
-    // As far as the distance stays the same; two ranks are no row yet.
+    // Extends the sequence while the distance stays the same; two ranks are not yet a sequence.
     size_t end = at + 1;
     int stride = end < ranks.size() ? ranks[end] - ranks[at] : 1;
     while (end < ranks.size() && ranks[end] - ranks[end - 1] == stride)
@@ -41,7 +41,7 @@ static int64_t partsOf(const abi::DimSharding &dim) {
 }
 
 namespace {
-/// One parameter: which of its parts are where.
+/// One parameter: which ranks have which of its parts.
 struct Placed {
   const abi::Tensor *tensor = nullptr;
   std::map<std::vector<int64_t>, std::vector<int>> holders; // by the part's number in each dimension
@@ -106,7 +106,7 @@ static Json dimsJson(const abi::Tensor &tensor, const abi::Parameter &parameter,
 }
 
 Json shardingJson(const abi::Manifest &manifest) {
-  std::vector<std::string> texts;   // name and all that is told of it: equal layers have equal ones
+  std::vector<std::string> texts;   // the name and all that is shown about it: equal layers have equal texts
   std::map<std::string, Json> rows; // by the text, without the layer's number
   LayerNames layers(manifest);
   for (const auto &[number, placed] : placeParameters(manifest)) {

@@ -9,14 +9,14 @@ namespace dtc {
 using Json = nlohmann::ordered_json;
 
 namespace {
-/// One bar: a slice, or several that are too short to be told apart.
+/// One bar: a slice, or several that are too short to tell apart.
 struct Bar {
   TraceSlice slice;
   int64_t slices = 1;
 };
 } // namespace
 
-/// Slices of one kind that are shorter than `resolution` and follow each other as closely are one bar.
+/// Slices of one kind that are shorter than `resolution`, with gaps no longer than that, are one bar.
 static std::vector<Bar> merge(const std::vector<TraceSlice> &slices, double resolution) {
   std::vector<Bar> bars;
   for (const TraceSlice &slice : slices) {
@@ -43,8 +43,8 @@ static size_t countBars(const RunTrace &trace, double resolution) {
   return count;
 }
 
-/// The finest at which no more than `most` bars are drawn; 0: each slice is one. Where kinds alternate too fast for
-/// that, bars remain, but no more than four times as many.
+/// The finest resolution at which no more than `most` bars are drawn; 0: each slice is one bar. Where kinds alternate
+/// too fast for that, more bars remain, but no more than four times as many.
 static double resolutionFor(const RunTrace &trace, size_t most) {
   double whole = trace.end(), resolution = 0;
   for (double next = whole / 65536; countBars(trace, resolution) > most && next < whole / 64; next *= 2)
@@ -52,7 +52,7 @@ static double resolutionFor(const RunTrace &trace, size_t most) {
   return resolution;
 }
 
-/// Tenths of microseconds; a begin counts from the end of the bar before: small numbers.
+/// In tenths of microseconds; a begin counts from the end of the bar before, so that numbers are small.
 static Json laneJson(const RankTrace::Lane &lane, double resolution, double origin) {
   auto ticks = [](double time) { return static_cast<int64_t>(std::llround(time * 10)); };
   Json after = Json::array(), length = Json::array(), name = Json::array(), kind = Json::array(), count = Json::array();
@@ -96,7 +96,7 @@ static void addRows(Json &rows, const RunTrace &trace, const char *source, doubl
   }
 }
 
-/// Those that are traced, from the first rank's begin to the last one's end.
+/// The traced steps, from the first rank's begin to the last one's end.
 static Json stepsJson(const RunTrace &trace, double origin) {
   std::map<int64_t, std::pair<double, double>> steps;
   for (const auto &[number, rank] : trace.ranks)
@@ -123,7 +123,7 @@ Json timelineJson(const RunTrace &measured, const RunTrace *predicted, size_t mo
       names.push_back(name);
   }
   addRows(rows, measured, "measured", resolution, origin, 0);
-  // A rank's rows stand together, the predicted one above.
+  // A rank's rows are adjacent, the predicted one above.
   std::stable_sort(rows.begin(), rows.end(), [](const Json &a, const Json &b) { return a["rank"] < b["rank"]; });
   return {{"steps", stepsJson(measured, origin)},
           {"resolution", resolution},

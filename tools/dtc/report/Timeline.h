@@ -10,7 +10,7 @@
 namespace dtc {
 
 /// "timeline" of docs/report.md. `predicted` may be null. Short slices that follow each other closely are drawn as one,
-/// so that no more than `most` are.
+/// so that there are no more than `most`.
 nlohmann::ordered_json timelineJson(const RunTrace &measured, const RunTrace *predicted, size_t most);
 
 } // namespace dtc

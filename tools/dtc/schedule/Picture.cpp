@@ -49,7 +49,7 @@ public:
   void add(const Entry &entry, Interval interval) {
     size_t begin = columnOf(interval.begin), end = columnOf(interval.end);
     if (end <= drawn)
-      return; // others have its column
+      return; // its column is already taken
     if (begin > drawn) {
       stretches.push_back({std::string(begin - drawn, hasColour ? ' ' : '.'), Paint::None});
       drawn = begin;
@@ -68,7 +68,7 @@ public:
 private:
   size_t columnOf(double seconds) const { return static_cast<size_t>(std::llround(seconds * scale)); }
 
-  /// The micro-batch, where there is room for it and something that ends it.
+  /// The micro-batch's number, where there is room for it.
   std::string labelOf(const Entry &entry, size_t columns) const {
     std::string letter(1, letterOf(entry.kind)), number = std::to_string(entry.microBatch);
     if (hasColour)
@@ -86,7 +86,7 @@ private:
 
 } // namespace
 
-/// So many that the shortest entries have whole columns, where there are enough.
+/// Enough columns for the shortest entries to be whole columns wide, where there are enough.
 static double columnsPerSecond(const Simulated &simulated, size_t width) {
   double shortest = std::numeric_limits<double>::infinity();
   for (const std::vector<Interval> &entries : simulated.entries)
@@ -98,7 +98,7 @@ static double columnsPerSecond(const Simulated &simulated, size_t width) {
   return whole >= 1 && std::isfinite(whole) ? std::min(whole, enough) / shortest : most;
 }
 
-/// Of two that are co-scheduled, one is drawn in the first half of their time and one in the second.
+/// Of two co-scheduled entries, one is drawn in the first half of their time and the other in the second half.
 static Interval shown(const Timetable &timetable, const Simulated &simulated, size_t rank, size_t at) {
   Interval interval = simulated.entries[rank][at];
   double middle = (interval.begin + interval.end) / 2;

@@ -1,4 +1,4 @@
-// What `dtc schedule` answers, for people and for their programs.
+// The output of `dtc schedule`, for people and for their programs.
 #pragma once
 
 #include "timing/timetables/simulate.h"
@@ -16,12 +16,12 @@ struct ScheduleAnswer {
   timetables::Simulated simulated;
   timetables::SteadyState steady;
   std::vector<int64_t> peakStashes; ///< of each rank
-  std::string weightsOutOfOrder;    ///< or empty
-  std::string bestNamed;            ///< of "auto": the fastest named timetable that fits; or empty
+  std::string weightsOutOfOrder;    ///< may be empty
+  std::string bestNamed;            ///< for "auto": the fastest named timetable that fits; or empty
   double namedSeconds = 0;
 };
 
-/// Below the picture.
+/// Printed below the picture.
 void printSchedule(const ScheduleAnswer &answer);
 
 nlohmann::ordered_json toJson(const ScheduleAnswer &answer);

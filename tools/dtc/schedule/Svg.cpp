@@ -10,7 +10,7 @@ using namespace dtc::timetables;
 
 static constexpr double rowHeight = 22, top = 44, left = 64, barHeight = 18, margin = 12;
 
-/// The rank's first stage has the plain colour, later ones darker shades.
+/// The rank's first stage has the plain colour, later stages darker shades.
 static std::string fillOf(Kind kind, size_t chunk) {
   constexpr const char *fills[4][2] = {
       {"#9ecae9", "#5b9bd0"}, {"#c9a6e0", "#9a6bc0"}, {"#a1d99b", "#62b36a"}, {"#fdd38a", "#f0a73c"}};

@@ -23,7 +23,7 @@ std::string placeOf(const std::vector<std::string> &paths, const Document &docum
 }
 
 namespace {
-/// Lines or parts of one file to documents.
+/// Turns lines or parts of one file into documents.
 class DocumentReader {
 public:
   DocumentReader(const std::vector<std::string> &paths, size_t file, const DocumentOptions &options,
@@ -45,7 +45,7 @@ private:
     throw Error(ExitCode::BadInput, fmt::format("{}: {}", placeOf(paths, {{}, file, begin ? begin : 1}), why));
   }
 
-  /// What is read of a document must not become too much.
+  /// Adds to a document, unless it grows too large.
   void add(std::string &text, std::string_view part) const {
     if (text.size() + part.size() > MostDocumentBytes)
       refuse(fmt::format("a document of more than {} MiB; {}", MostDocumentBytes >> 20,
@@ -96,7 +96,7 @@ private:
       begin = number;
       if (!isBlank)
         give(fieldOf(line));
-      begin = number + 1; // for a line that is too long
+      begin = number + 1; // the line to name in case it is too long
     } else if (!isBlank) {
       if (begin == 0)
         begin = number;
@@ -151,7 +151,7 @@ private:
   const std::function<void(Document)> &receive;
   size_t file;
   bool isJson;
-  uint64_t begin = 0; ///< line of the document under way; 0: of none
+  uint64_t begin = 0; ///< first line of the current document; 0: there is none
   uint64_t empty = 0;
   std::string paragraph;
 };

@@ -18,7 +18,7 @@ namespace dtc {
 
 namespace {
 
-/// Counts what it writes, and pads where documents must not cross the sequence.
+/// Counts what it writes, and pads so that documents do not cross the boundaries of sequences.
 class Output {
 public:
   Output(const PackOptions &options, int64_t vocabulary)
@@ -29,7 +29,7 @@ public:
     packed.vocabulary = vocabulary;
   }
 
-  /// Part of a document; without `counts` all its tokens count.
+  /// Appends part of a document; without `counts` all its tokens count.
   template <typename Token> void append(std::span<const Token> tokens, std::span<const uint8_t> counts = {}) {
     if (!layout.masked)
       writer.append(tokens);
@@ -53,14 +53,14 @@ public:
     length = 0;
   }
 
-  /// Before a document of so many tokens: begins a sequence where it does not fit the rest of one.
+  /// Called before a document of this many tokens: begins a new sequence where it does not fit into the rest of one.
   void makeRoom(size_t tokens, uint32_t padding) {
     if (window != 0 && packed.tokens % window + tokens > window)
       pad(window - packed.tokens % window, padding);
   }
 
   Packed publish(uint64_t empty, uint32_t padding = 0) {
-    if (window != 0) // and the token that a last window shares with the next
+    if (window != 0) // plus the token that the last window shares with the next
       pad((window - packed.tokens % window) % window + 1, padding);
     writer.publish();
     packed.empty += empty;
@@ -84,10 +84,10 @@ private:
   uint64_t window;
   TokenFileWriter writer;
   Packed packed;
-  uint64_t length = 0; ///< of the document under way
+  uint64_t length = 0; ///< of the current document
 };
 
-/// As outputs are tried: before the first text is read.
+/// Opens the output before the first text is read, so that errors come early.
 std::unique_ptr<Output> openOutput(const PackOptions &options, int64_t vocabulary) {
   std::unique_ptr<Output> output;
   asOption("-o " + options.output, [&] {
@@ -142,7 +142,7 @@ Packed packBytes(const PackOptions &options) {
         append(document.text);
         output->endDocument();
       });
-    } else { // however large
+    } else { // of any size
       readText(input, append);
       output->endDocument();
     }
@@ -175,7 +175,7 @@ Packed packTokens(const PackOptions &options) {
   auto place = [&](const Document &document) { return placeOf(options.inputs, document); };
   auto produce = [&](const auto &give) { empty = readDocuments(options.inputs, documentOptions(options), give); };
   auto receive = [&](const Document &document, std::span<const uint32_t> tokens, std::span<const uint8_t> counts) {
-    // Some tokenizers end documents themselves.
+    // Some tokenizers append the end token themselves.
     std::optional<uint32_t> end = tokens.empty() || tokens.back() == tokenizer.end() ? std::nullopt : tokenizer.end();
     size_t length = tokens.size() + end.has_value();
     if (options.sequenceLength && length > static_cast<size_t>(options.sequenceLength))

@@ -1,4 +1,4 @@
-// Texts to token files.
+// From texts to token files.
 #pragma once
 
 #include "runtime/data/token_file.h"
@@ -14,7 +14,7 @@ struct PackOptions {
   std::string output;
   std::string tokenizer; ///< a folder or file; empty: bytes are the tokens
   bool chat = false;     ///< documents are conversations
-  std::string field;     ///< of lines of JSON; empty: "text" or "messages", and texts are such lines by their names
+  std::string field;     ///< for lines of JSON; empty: "text" or "messages", in files named as such
   std::string documents = "file";
   std::string end = "auto"; ///< or "none" or a token: what follows each document
   std::string format = "llm.c";
@@ -22,7 +22,7 @@ struct PackOptions {
   int64_t sequenceLength = 0; ///< that no document crosses; 0: any
 };
 
-/// What came of it.
+/// The result, in numbers.
 struct Packed {
   TokenFile::Format format = TokenFile::Format::LlmC;
   int bits = 16;
@@ -30,11 +30,11 @@ struct Packed {
   uint64_t tokens = 0, documents = 0, longest = 0;
   uint64_t counted = 0; ///< tokens that count as targets
   bool masked = false;
-  uint64_t empty = 0; ///< documents, left out
+  uint64_t empty = 0; ///< empty documents, left out
 };
 
-/// Throws Error: BadInput for inputs and tokenizers, with the file and line of a document, Usage for options that do
-/// not go together, Runtime for what cannot be written or run.
+/// Throws Error: BadInput for inputs and tokenizers, with the file and line of a document; Usage for options that
+/// contradict each other; Runtime for what cannot be written or run.
 Packed pack(const PackOptions &options);
 
 } // namespace dtc

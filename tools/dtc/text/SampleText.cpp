@@ -29,7 +29,7 @@ std::vector<int64_t> SampleText::addPrompt(const std::string &text) {
                     [this](int32_t token) { return tokenizer.isByte(token); });
   for (int32_t token : tokens)
     stream.push(token);
-  stream.finish(); // the answer goes on behind it
+  stream.finish(); // the answer continues after it
   answers.push_back({std::move(stream), StopStrings(stops), {}});
   return {tokens.begin(), tokens.end()};
 }

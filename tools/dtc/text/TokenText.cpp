@@ -14,7 +14,7 @@ namespace {
 
 enum Question : uint32_t { Encode = 0, Decode = 1 };
 
-/// While one lives, a pipe that has been closed is seen by errno.
+/// While one exists, writing to a closed pipe fails with errno instead of a signal.
 class WithoutPipeSignal {
 public:
   WithoutPipeSignal() {
@@ -45,7 +45,7 @@ TokenText::TokenText(std::vector<std::string> command) : process(std::move(comma
   bytes = header.at("bytes").get<std::set<int32_t>>();
 }
 
-/// The first number of the answer; what it counts is still to be read.
+/// The first number of the answer; the content that it counts is still to be read.
 uint32_t TokenText::ask(uint32_t question, const void *data, size_t count, size_t width) {
   uint32_t head[] = {question, static_cast<uint32_t>(count)}, answer = 0;
   try {
@@ -86,10 +86,10 @@ std::string TokenText::decode(std::span<const int32_t> tokens) {
   return text;
 }
 
-/// The window's text up to here is printed; the rest is returned.
+/// The window's text up to here has been printed; the rest is returned.
 std::string TextStream::take(std::string_view text) {
   std::string rest(text.substr(std::min(printedBytes, text.size())));
-  // What has come begins the next window, if decoders see more in it than spaces that they leave out at the beginning.
+  // The new tokens begin the next window, if decoders see more in them than spaces that they drop at the beginning.
   bool isVisible = std::any_of(rest.begin(), rest.end(), [](unsigned char byte) { return byte > ' '; });
   if (isVisible)
     window.erase(window.begin(), window.begin() + static_cast<std::ptrdiff_t>(printedTokens));
@@ -102,7 +102,8 @@ std::string TextStream::take(std::string_view text) {
 std::string TextStream::push(int32_t token) {
   window.push_back(token);
   std::string text = decode(window);
-  // A run of bytes is read as a whole: one that comes may change those before it. Special tokens are nothing within it.
+  // A run of bytes is decoded as a whole: a new byte may change the characters before it. Special tokens within it have
+  // no text.
   bool isNothing = text == textBefore;
   inBytes = isByte(token) || (inBytes && isNothing);
   textBefore = text;

@@ -1,12 +1,12 @@
 // Text to tokens and back, as `dtc sample` needs it, from a tokenizer's process that was started with --text
 // (TokenizerProcess.h).
 //
-// Its first line has "bytes", too: tokens that each stand for one byte. It answers
+// Its first line also has "bytes": tokens that each stand for one byte. It answers
 //
-//   0, bytes, a text          -> count, so many tokens, those included that the tokenizer puts around each text
-//   1, count, so many tokens  -> bytes, a text, without special tokens
+//   0, bytes, a text          -> count, that many tokens, including those that the tokenizer puts around each text
+//   1, count, that many tokens  -> bytes, a text, without special tokens
 //
-// or 0xffffffff, bytes, and so many of what is wrong.
+// or 0xffffffff, bytes, and that many bytes of an error message.
 #pragma once
 
 #include "tools/dtc/text/TokenizerProcess.h"
@@ -24,18 +24,18 @@ namespace dtc {
 
 class TokenText {
 public:
-  /// Starts the process and awaits its first line. Throws Error (BadInput) for what it says there, and Error (Runtime)
-  /// when it cannot be started.
+  /// Starts the process and waits for its first line. Throws Error (BadInput) with the error that this line reports,
+  /// and Error (Runtime) when the process cannot be started.
   explicit TokenText(std::vector<std::string> command);
 
   /// One more than the largest token.
   int64_t vocabulary() const { return vocabularySize; }
-  /// What ends texts, where the files tell.
+  /// The tokens that end texts, where the files state them.
   std::optional<int32_t> end() const { return endToken; }
-  /// Whether a token stands for one byte of a character that several make.
+  /// Whether a token stands for one byte of a multi-byte character.
   bool isByte(int32_t token) const { return bytes.contains(token); }
 
-  /// Throws Error (BadInput) for what is no UTF-8.
+  /// Throws Error (BadInput) for invalid UTF-8.
   std::vector<int32_t> encode(std::string_view text);
   /// Throws Error (BadInput) for a token that is not below vocabulary().
   std::string decode(std::span<const int32_t> tokens);
@@ -50,11 +50,11 @@ private:
   std::set<int32_t> bytes;
 };
 
-/// Text of tokens that come one after the other, without a character that is not yet whole. What it gives, put
-/// together, is the decoded whole.
+/// The text of tokens that come one after the other, without a character that is still incomplete. All that it returns,
+/// concatenated, is the decoded whole.
 ///
-/// A token's text depends on those before it: whether it begins a text, which characters its bytes belong to. So a
-/// window is decoded that begins with tokens that have been printed, of which it is known what they become there.
+/// A token's text depends on the tokens before it: whether it begins a text, which characters its bytes belong to. So a
+/// window is decoded that begins with tokens that have been printed, whose text there is known.
 class TextStream {
 public:
   using Decode = std::function<std::string(std::span<const int32_t>)>;
@@ -62,9 +62,9 @@ public:
 
   TextStream(Decode decode, IsByte isByte) : decode(std::move(decode)), isByte(std::move(isByte)) {}
 
-  /// What can be printed with the next token: often nothing.
+  /// The text that can be printed after the next token: often nothing.
   std::string push(int32_t token);
-  /// What is left at the end, or where a prompt ends, behind which text goes on.
+  /// The rest at the end, or where a prompt ends and the text continues after it.
   std::string finish();
 
 private:
@@ -79,17 +79,17 @@ private:
   bool inBytes = false;     ///< the window ends with tokens that are bytes
 };
 
-/// Ends a text before the first of some strings: what may be the beginning of one is held back.
+/// Ends a text before the first of some strings: a possible beginning of one is held back.
 class StopStrings {
 public:
-  /// Of strings that are not empty.
+  /// The strings are not empty.
   explicit StopStrings(std::vector<std::string> strings) : strings(std::move(strings)) {}
 
-  /// What can be printed of the text so far and not yet printed.
+  /// The text that can be printed and has not been printed yet.
   std::string push(std::string_view text);
-  /// Whether one has come; all that follows is left out.
+  /// Whether one of the strings has come; all that follows is dropped.
   bool isStopped() const { return stopped; }
-  /// What is left at the end.
+  /// The rest at the end.
   std::string finish();
 
 private:

@@ -12,7 +12,7 @@
 namespace dtc {
 
 namespace {
-/// A batch has about so much, enough to keep all cores busy with one.
+/// Bytes of a batch: enough to keep all cores busy with one.
 constexpr size_t BatchBytes = 2 << 20, BatchDocuments = 1 << 14;
 } // namespace
 
@@ -43,7 +43,7 @@ void Tokenizer::run(const Produce &produce, const Receive &receive,
 }
 
 void Tokenizer::feed(const Produce &produce) {
-  sigset_t pipeClosed; // is seen by errno
+  sigset_t pipeClosed; // the error is seen in errno
   sigemptyset(&pipeClosed);
   sigaddset(&pipeClosed, SIGPIPE);
   pthread_sigmask(SIG_BLOCK, &pipeClosed, nullptr);
@@ -79,7 +79,7 @@ void Tokenizer::send(Batch &batch) {
   batch = {};
 }
 
-/// Takes the answer to one batch; false where there is none any more.
+/// Receives the answer to one batch; false where there are no more.
 bool Tokenizer::readAnswer(const Receive &receive, const std::function<std::string(const Document &)> &placeOf) {
   uint32_t count = 0;
   if (!process.read(&count, sizeof(count)))

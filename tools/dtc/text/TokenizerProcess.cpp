@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 namespace dtc {
 
 std::optional<std::string> findTokenizer(const std::string &folder) {
-  // Where there are both, they are the same tokenizer, and the first also tells special tokens.
+  // Where both exist they are the same tokenizer, and the first also states special tokens.
   for (const char *name : {"tokenizer.json", "tokenizer.model", "spiece.model"})
     if (std::string file = fs::path(folder) / name; fs::exists(file))
       return file;

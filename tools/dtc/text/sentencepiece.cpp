@@ -1,7 +1,7 @@
 // dtc-sentencepiece MODEL END: tokenizes documents for `dtc data pack` with the sentencepiece library. END is auto,
-// none or the piece that ends documents. What it reads and writes is in tools/dtc/text/Tokenizer.h.
-// dtc-sentencepiece --text MODEL: answers one question after the other, as tools/dtc/text/TokenText.h says.
-// It is a process of its own, because the library brings its own protobuf, which dtc has linked in already.
+// none or the piece that ends documents. tools/dtc/text/Tokenizer.h describes its input and output.
+// dtc-sentencepiece --text MODEL: answers one request after the other, as tools/dtc/text/TokenText.h describes.
+// It is a process of its own, because the library brings its own protobuf, and dtc already links another.
 #include <sentencepiece_processor.h>
 
 #include <nlohmann/json.hpp>
@@ -22,7 +22,7 @@ namespace {
 
 using sentencepiece::SentencePieceProcessor;
 
-/// For the user: why the model cannot be used.
+/// An error for the user: why the model cannot be used.
 struct Unusable : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -41,7 +41,7 @@ std::optional<int> findEnd(const SentencePieceProcessor &model, const std::strin
   return model.eos_id();
 }
 
-/// Where UTF-8 ends to be such: the library would take something else for it.
+/// The position of the first invalid UTF-8: the library would replace it by something else.
 std::optional<size_t> findInvalid(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     auto byte = [&](size_t i) { return static_cast<unsigned char>(at + i < text.size() ? text[at + i] : 0); };
@@ -64,12 +64,12 @@ bool read(void *data, size_t size) { return std::fread(data, 1, size, stdin) == 
 
 void write(const void *data, size_t size) {
   if (std::fwrite(data, 1, size, stdout) != size)
-    std::exit(1); // dtc has ended, and says why
+    std::exit(1); // dtc has ended and reports why
 }
 
 template <typename T> void writeAll(const std::vector<T> &values) { write(values.data(), values.size() * sizeof(T)); }
 
-/// One batch; false where there is none any more.
+/// Answers one batch; false where there are no more.
 bool readBatch(std::string &bytes, std::vector<std::string_view> &documents) {
   uint32_t count = 0;
   if (!read(&count, sizeof(count)))
@@ -167,7 +167,7 @@ void serve(const SentencePieceProcessor &model) {
     answer(model, documents);
 }
 
-/// What it says first.
+/// The first line that it writes.
 nlohmann::json describe(SentencePieceProcessor &model, const std::string &path, const std::string &end, bool isText) {
   try {
     if (auto status = model.Load(path); !status.ok())

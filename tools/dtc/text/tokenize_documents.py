@@ -4,22 +4,23 @@
     tokenize_documents.py TOKENIZER END [FIELD]
     tokenize_documents.py --text TOKENIZER
 
-TOKENIZER is a tokenizer.json; END is auto, none or a token that ends documents. With FIELD documents are objects of JSON with a
-conversation in this field.
+TOKENIZER is a tokenizer.json; END is auto, none or a token that ends documents. With FIELD documents are JSON objects
+with a conversation in this field.
 
-It speaks with dtc through its standard input and output (tools/dtc/text/Tokenizer.h). First it writes a line of JSON about the
-tokenizer, or {"error": ...}. Then it answers each batch of documents,
+It talks to dtc through its standard input and output (tools/dtc/text/Tokenizer.h). First it writes a line of JSON about
+the tokenizer, or {"error": ...}. Then it answers each batch of documents,
 
     count, bytes of each document, and the documents        uint32, uint32[count], bytes
 
-by their tokens,
+with their tokens,
 
     count, tokens of each document, and the tokens          uint32, uint32[count], uint32[...]
 
-for conversations followed by a byte for each token, 1 where it is of an answer and else 0;
-or by what is wrong with one of them: 0xffffffff, its place in the batch, and the bytes of a message.
+for conversations followed by a byte for each token, 1 where it belongs to an answer and 0 otherwise; or with an error
+about one of them: 0xffffffff, its index in the batch, and the bytes of a message.
 
-With --text it answers one question after the other (tools/dtc/text/TokenText.h): texts by their tokens, and tokens by their text.
+With --text it answers one request after the other (tools/dtc/text/TokenText.h): texts with their tokens, and tokens
+with their text.
 """
 
 import array
@@ -32,19 +33,19 @@ import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-# Batches under way at a time: while one is encoded, another's tokens are made ready to be written.
+# Batches in progress at a time: while one is encoded, another's tokens are prepared for writing.
 AT_ONCE = 2
 ERROR = 0xFFFFFFFF
-# What ends documents in common vocabularies whose folder does not say it.
+# The end token of common vocabularies whose folder does not state it.
 COMMON_ENDS = ["<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>"]
 
 
 class Unusable(Exception):
-    """For the user: the tokenizer cannot be used."""
+    """An error for the user: the tokenizer cannot be used."""
 
 
 class BadDocument(Exception):
-    """For the user: what is wrong with a document."""
+    """An error for the user: what is wrong with a document."""
 
     def __init__(self, document, problem):
         super().__init__(problem)
@@ -61,7 +62,7 @@ def import_or_explain(package, purpose):
 
 
 def read_json(path):
-    """An object, empty where there is no such file."""
+    """The object in a JSON file; empty where there is no such file."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -74,12 +75,12 @@ def read_json(path):
 
 
 def text_of(token):
-    """Configurations write a token as a string, or as an object with its content."""
+    """The token's text: configurations write a token as a string, or as an object with its content."""
     return token.get("content") if isinstance(token, dict) else token
 
 
 class Tokenizer:
-    """Of texts."""
+    """Tokenizes texts."""
 
     is_chat = False
 
@@ -88,18 +89,18 @@ class Tokenizer:
         self.path = pathlib.Path(path)
         try:
             self.tokenizer = tokenizers.Tokenizer.from_file(path)
-        except Exception as error:  # the package raises nothing more special
+        except Exception as error:  # the package raises nothing more specific
             raise Unusable(f"'{path}' is no tokenizer that tokenizers {tokenizers.__version__} reads: {error}") from None
-        # A file may ask for what batches of a model need and a corpus must not have.
+        # A file may ask for truncation and padding, which suit a model's batches but must not happen to a corpus.
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
-        # Without the offsets that nobody asks for.
+        # Without offsets, which nobody needs.
         self.encode_batch = getattr(self.tokenizer, "encode_batch_fast", self.tokenizer.encode_batch)
         self.vocabulary = max(self.tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
         self.end = self.find_end(end)
 
     def special_tokens(self):
-        """Those that the files beside the tokenizer name, as eos_token; the first file decides."""
+        """The tokens that the files next to the tokenizer name, such as eos_token; the first file decides."""
         tokens = {}
         for file in ["special_tokens_map.json", "tokenizer_config.json"]:
             for name, value in read_json(self.path.parent / file).items():
@@ -138,7 +139,7 @@ class Tokenizer:
 
 
 class ChatTokenizer(Tokenizer):
-    """Of conversations, which a chat template makes texts of."""
+    """Tokenizes conversations, which a chat template turns into texts."""
 
     is_chat = True
 
@@ -148,20 +149,20 @@ class ChatTokenizer(Tokenizer):
         self.template = ChatTemplate(*self.find_template(), self.special_tokens())
 
     def find_template(self):
-        """Its text, and where it is from."""
+        """The chat template's text, and where it comes from."""
         file = self.path.parent / "chat_template.jinja"
         if file.exists():
             return file.read_text(encoding="utf-8"), str(file)
         config = self.path.parent / "tokenizer_config.json"
         template = read_json(config).get("chat_template")
-        if isinstance(template, list):  # several by name
+        if isinstance(template, list):  # several, by name
             template = {entry.get("name"): entry.get("template") for entry in template}.get("default")
         if not isinstance(template, str):
             raise Unusable(f"no chat template: neither '{file}' nor a chat_template in '{config}'")
         return template, str(config)
 
     def encode(self, documents):
-        """The tokens of each document, and of each token whether it is of an answer: it overlaps one."""
+        """The tokens of each document, and for each token whether it belongs to an answer, that is, overlaps one."""
         texts, answers = zip(*(self.render(index, document) for index, document in enumerate(documents)))
         encodings = self.tokenizer.encode_batch(texts, add_special_tokens=False)
         return [encoding.ids for encoding in encodings], [self.mask(*pair) for pair in zip(encodings, answers)]
@@ -195,14 +196,14 @@ def messages_of(conversation, field):
     for number, message in enumerate(messages, 1):
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
             raise Unusable(f"message {number} has no 'role'")
-    # As transformers does: what is null is not there.
+    # As in transformers: a field that is null is treated as absent.
     return [{key: value for key, value in message.items() if value is not None} for message in messages]
 
 
 class ChatTemplate:
-    """A template as transformers renders it, and where in its text answers are."""
+    """A template as transformers renders it, with the positions of answers in its text."""
 
-    # Around what a template marks by {% generation %}: private characters, taken out again.
+    # Placed around the text that a template marks by {% generation %}: private characters, removed again.
     BEGIN, END = "\U000f5a01", "\U000f5a02"
 
     def __init__(self, text, origin, special_tokens):
@@ -278,8 +279,8 @@ class ChatTemplate:
         return text, answers
 
     def compare_prefixes(self, text, messages, tools):
-        """An answer is what its message adds to the text that prompts for it. (A prompt may go on: "do not think" is no
-        answer's.)"""
+        """An answer is the text that its message adds to the prompt for it. (A prompt may contain more: "do not think"
+        is part of no answer.)"""
         answers = []
         for number, message in enumerate(messages):
             if message["role"] != "assistant":
@@ -298,7 +299,7 @@ class ChatTemplate:
 def read_exactly(file, count):
     data = file.read(count)
     if len(data) != count:
-        sys.exit(0)  # dtc has ended; it says why
+        sys.exit(0)  # dtc has ended; it reports why
     return data
 
 
@@ -339,7 +340,7 @@ def serve(tokenizer, source, sink):
             sink.write(data)
             if is_last:
                 sink.flush()
-                os._exit(0)  # without waiting for the batches behind it
+                os._exit(0)  # without waiting for the batches after it
         for documents in read_batches(source):
             pending.append(pool.submit(answer, tokenizer, documents))
             if len(pending) > AT_ONCE:
@@ -350,12 +351,12 @@ def serve(tokenizer, source, sink):
 
 
 class TextTokenizer(Tokenizer):
-    """Of single texts, and back."""
+    """Single texts, and back."""
 
     def __init__(self, path):
         super().__init__(path, "none")
         self.end = self.tokenizer.token_to_id(self.special_tokens().get("eos_token", ""))
-        # As decoders that fall back to bytes write them.
+        # Bytes, in the notation of decoders that fall back to bytes.
         pieces = self.tokenizer.get_vocab(with_added_tokens=False)
         self.bytes = [pieces[piece] for piece in (f"<0x{byte:02X}>" for byte in range(256)) if piece in pieces]
 
@@ -379,7 +380,7 @@ def serve_text(tokenizer, source, sink):
 
 
 def main():
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # dtc ends, too, and no traceback says more
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # dtc ends, too, and a traceback would add nothing
     sink = sys.stdout.buffer
     try:
         if is_text := sys.argv[1] == "--text":

@@ -54,7 +54,7 @@ static std::string readAll(int file) {
   return text;
 }
 
-/// What the child wrote, or how it ended without a word.
+/// The child's answer, or how it ended without one.
 static verify::CodeReport readReport(int file, pid_t child) {
   std::string text = readAll(file);
   int status = 0;

@@ -1,4 +1,4 @@
-// dtc verify PROGRAM: the machine code of a program's kernels, run.
+// dtc verify PROGRAM: runs the machine code of a program's kernels.
 #pragma once
 
 #include "tools/verify/CodeCheck.h"
@@ -8,7 +8,7 @@
 
 namespace dtc {
 
-/// Runs the program's kernels and holds them against their meaning, in a child process: wrong code may do anything.
+/// Runs the program's kernels and compares them with their meaning, in a child process: wrong code may do anything.
 /// Nothing where this machine cannot run them, with the reason in `why`. Throws Error (Runtime) when no child can be
 /// started.
 std::optional<verify::CodeReport> verifyCode(const abi::Manifest &program, const std::string &path, std::string &why);

@@ -41,7 +41,7 @@ VerifyEffort VerifyEffort::of(const abi::Manifest &program) {
     ofStep += seconds.at(&role);
     arenas += static_cast<double>(role.arena_bytes() + role.host_bytes());
   }
-  // The interpreter keeps a number for as many bytes as the narrowest type has.
+  // The interpreter keeps one number for as many bytes as the narrowest type has.
   bool isNarrow = program.training().compute() != "f32";
   double narrowest = abi::elementType(isNarrow ? abi::BF16 : abi::F32).bytes;
   return {static_cast<double>(verify::Expectation::draws) * ofStep,

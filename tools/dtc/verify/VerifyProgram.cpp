@@ -1,4 +1,4 @@
-// dtc verify PROGRAM: the model once more, against the program's own command lists.
+// dtc verify PROGRAM: builds the model again and compares it with the program's own command lists.
 #include "tools/dtc/verify/VerifyProgram.h"
 
 #include "frontends/text/Nesting.h"
@@ -29,7 +29,7 @@ bool dtc::looksLikeProgram(const std::string &path) {
   return std::string_view(begin.data(), begin.size()) == "\177ELF";
 }
 
-/// A program's sizes are what they are: they cannot be shrunk.
+/// A program's sizes are fixed: they cannot be shrunk.
 static void requirePossible(const abi::Manifest &program, const std::string &path, bool noLimit) {
   requireEffort(VerifyEffort::of(program), path,
                 "--code runs its kernels alone, and dtc verify MODEL with its --mesh and --strategy checks the same "
@@ -45,7 +45,7 @@ std::string dtc::findUnreadableKernel(const abi::Manifest &program) {
   return "";
 }
 
-/// What the model's functions run as.
+/// The timetables that run the model's functions.
 static abi::Role timetableOf(const abi::Manifest &program) {
   if (!program.has_generation())
     return verify::timetableOf(program.training().accumulation(), verify::hasCopies(program));
@@ -53,7 +53,7 @@ static abi::Role timetableOf(const abi::Manifest &program) {
   return verify::generationTimetables(!generation.period().empty());
 }
 
-/// What it says of itself and does not show in what it computes.
+/// Compares what the program states about itself without showing it in its results.
 static std::string findStated(const abi::Manifest &program, mlir::ModuleOp logical, double flopsOfToken) {
   if (std::string difference = verify::findStatementDifference(logical, program); !difference.empty())
     return difference;
@@ -62,7 +62,7 @@ static std::string findStated(const abi::Manifest &program, mlir::ModuleOp logic
   return findUnreadableKernel(program);
 }
 
-/// Its certificate against deadlock must be the one that it gets now.
+/// Its certificate against deadlock must equal the one that it gets now.
 static std::string findWrongCertificate(const abi::Manifest &program) {
   try {
     std::string proven = certificateText(timing::certify(program)), stated = certificateText(program.certificate());

@@ -1,4 +1,5 @@
-// dtc verify: the logical program against the command lists of all ranks, of a model on shrunk sizes or of a program.
+// dtc verify: the logical program against the command lists of all ranks, for a model with shrunk sizes or for a
+// program.
 #include "frontends/huggingface/Huggingface.h"
 #include "runtime/abi/mesh.h"
 #include "runtime/program/start/command_line.h"
@@ -43,16 +44,17 @@ namespace {
 
 struct VerifyOptions {
   CompileRequest request;
-  std::string model;              ///< of a compiled program
-  std::string cluster;            ///< on which it must fit, at its full sizes; empty: any
+  std::string model;              ///< for a compiled program
+  std::string cluster;            ///< that it must fit at its full sizes; empty: any
   std::vector<std::string> sizes; ///< "name=size"
   bool fullSize = false, noLimit = false, json = false;
-  bool code = true; ///< of a compiled program: whether its kernels are run
+  bool code = true; ///< for a compiled program: whether its kernels are run
 };
 
-/// Sizes small enough for an interpreter that treat the mesh as the full ones do: the remainder by twice the number of
-/// ranks stays, so that what divides evenly, what does not, and what is even, still does. Different dimensions get
-/// different sizes where that can be, so that mixing them up shows. Of layers see ShrunkProgram.
+/// Sizes small enough for an interpreter that the mesh divides as it does the full sizes: the remainder modulo twice
+/// the number of ranks stays. So a size that divides evenly still does, one that does not still does not, and an even
+/// one stays even. Different dimensions get different sizes where possible, so that mixing them up shows. For layers
+/// see ShrunkProgram.
 std::map<std::string, int64_t> shrink(const abi::Manifest &manifest) {
   int64_t modulus = 2 * Mesh(manifest.mesh()).ranks();
   std::map<std::string, int64_t> small, full;
@@ -63,7 +65,7 @@ std::map<std::string, int64_t> shrink(const abi::Manifest &manifest) {
       small[symbol.name()] = size;
     full[symbol.name()] = symbol.size();
   }
-  // A sequence has to fit the positions: what the remainders exceed is made up by whole multiples.
+  // A sequence has to fit the positions: where remainders prevent that, positions grow by whole multiples.
   auto sizeOf = [&](const char *name) { return small.contains(name) ? small.at(name) : full[name]; };
   while (small.contains("positions") && small.at("positions") < sizeOf("sequence"))
     small["positions"] += modulus;
@@ -81,7 +83,7 @@ void setLayers(CompileRequest &request, const std::vector<int64_t> &ofStages) {
     request.stageLayers = ofStages;
 }
 
-/// The layers of each stage, where they are what the size "layers" counts; else none.
+/// The layers of each stage, where the size "layers" counts them; otherwise none.
 std::vector<int64_t> countedLayers(const abi::Manifest &full) {
   std::vector<int64_t> layers;
   int64_t count = 0;
@@ -92,8 +94,9 @@ std::vector<int64_t> countedLayers(const abi::Manifest &full) {
   return isCounted ? layers : std::vector<int64_t>();
 }
 
-/// The program of the request with as few layers as show what the full one does: one of each class, and more where a
-/// strategy names layers of its own or what layers do reaches beyond their neighbours. Nothing, where only all do.
+/// The program of the request with as few layers as behave like the full model: one of each class, and more where a
+/// strategy names single layers or what layers do reaches beyond their neighbours. Nothing where only all layers
+/// suffice.
 std::optional<CompiledProgram> compileFewLayers(CompileRequest request, const abi::Manifest &full) {
   std::vector<int64_t> all = countedLayers(full), layers = verify::layersToKeep(full);
   if (all.empty())
@@ -105,7 +108,7 @@ std::optional<CompiledProgram> compileFewLayers(CompileRequest request, const ab
       if (verify::compareCollectives(program.manifest, full).empty())
         return program;
     } catch (const Error &error) {
-      if (error.exitCode() != ExitCode::BadInput) // a strategy that names a layer which is not there
+      if (error.exitCode() != ExitCode::BadInput) // a strategy names a layer that does not exist
         throw;
     }
     for (size_t stage = 0; stage < all.size(); ++stage)
@@ -125,7 +128,7 @@ void readSizes(const std::vector<std::string> &texts, std::map<std::string, int6
   }
 }
 
-/// Checks of the shrunk program tell of the full one only when both move the same values in the same order.
+/// Checks of the shrunk program are valid for the full one only when both move the same values in the same order.
 void requireSameCollectives(const abi::Manifest &full, const abi::Manifest &small) {
   if (std::string difference = verify::compareCollectives(small, full); !difference.empty())
     throw Error(ExitCode::Runtime, fmt::format("the shrunk program's collectives are not the full program's: {}; "
@@ -133,7 +136,7 @@ void requireSameCollectives(const abi::Manifest &full, const abi::Manifest &smal
                                                difference));
 }
 
-/// The shrunk program is what the same choices make of it; of fewer layers the stages get their shares.
+/// Compiles the shrunk program with the same choices; with fewer layers the stages get their shares.
 void replay(const abi::Manifest &full, CompileRequest &request) {
   request.choicesText = full.choices();
   request.choicesFile = "";
@@ -202,7 +205,7 @@ ordered_json toJson(const verify::CodeReport &code) {
   return {{"kernels", code.kernels}, {"compared", code.compared}, {"in_part", code.cut}, {"not_run", code.left}};
 }
 
-/// Before anything is computed.
+/// Checked before anything is computed.
 void requireRoomOnCluster(const VerifyOptions &options, const abi::Manifest &manifest) {
   if (options.cluster.empty())
     return;
@@ -221,11 +224,11 @@ bool verifyModel(const VerifyOptions &options) {
     throw Error(ExitCode::BadInput, fmt::format("{} ranks: verify runs them all in this process, at most {}; give a "
                                                 "smaller mesh of the same axes",
                                                 ranks, verify::mostRanks));
-  bool fixedSizes = !std::filesystem::is_directory(request.model); // a model in text
+  bool fixedSizes = !std::filesystem::is_directory(request.model); // a model as text
   if (!options.fullSize && !fixedSizes)
     request.symbols = shrink(full);
   readSizes(options.sizes, request.symbols);
-  request.warnings = false; // told of the full one
+  request.warnings = false; // they were shown for the full one
   replay(full, request);
   std::optional<CompiledProgram> few;
   if (!options.fullSize && !fixedSizes && !request.symbols.contains("layers"))
@@ -241,14 +244,14 @@ bool verifyModel(const VerifyOptions &options) {
   return report.failure.empty();
 }
 
-/// What decides a layout and training stands in the program.
+/// The program itself states all that decides its layout and training.
 void requireNoneOf(const CLI::App &verb, std::initializer_list<const char *> names, const char *why) {
   for (const char *name : names)
     if (verb.count(name) > 0)
       throw Error(ExitCode::Usage, fmt::format("verify: {} {}", name, why));
 }
 
-/// The lists, the kernels, or both.
+/// Verifies the lists, the kernels, or both.
 bool verifyCompiled(const VerifyOptions &options, bool lists) {
   const std::string &path = options.request.model;
   abi::Manifest program = readManifest(path);
