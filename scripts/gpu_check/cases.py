@@ -26,7 +26,7 @@ LAYOUTS = {  # mesh, strategy
 
 @dataclass
 class Case:
-    """A program that is trained, and where its losses come from."""
+    """A program to train, and the source of its reference losses."""
 
     name: str
     model: str
@@ -36,7 +36,7 @@ class Case:
     accumulation: int = 1
     length: int = 16
     dropout: bool = True  # the model's
-    hides: bool = False  # cuDNN; the program and the losses are those of the case before
+    hides: bool = False  # hides cuDNN; the program and the losses are those of the case before
     losses: list = None
 
     def ranks(self):
@@ -46,7 +46,7 @@ class Case:
         return self.dropout and self.model.startswith("gpt")
 
     def may_be_fused(self):
-        """cuDNN's attention takes it."""
+        """Whether cuDNN's attention supports it."""
         return self.compute == "bf16" and not self.drops()
 
     def program(self):
@@ -73,22 +73,22 @@ def cases(few):
 
 
 def write_tokens(path, count, vocabulary):
-    """llm.c's format; hardly two equal stretches, so that no rank's samples are another's."""
+    """llm.c's format; hardly any stretch occurs twice, so that no two ranks have the same samples."""
     header = [20240520, 1, count] + [0] * 253
     tokens = [i * i % 1009 % vocabulary for i in range(count)]
     path.write_bytes(struct.pack("<256i", *header) + struct.pack(f"<{count}H", *tokens))
 
 
 def end(process):
-    """And all that it started: what compute-sanitizer runs would stay on the GPU."""
+    """Also ends all that it started: what compute-sanitizer runs would stay on the GPU."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def losses_of(program, ranks, folder, *flags, logs=None, environment=None, prefix=(), timeout=300):
-    """Each step's loss as a program's ranks log it, and rank 0's words; raises with the words of a rank that failed. All
-    ranks' words are kept, whole, in files that begin with `logs`. `dtc run` may lack libraries here."""
+    """Each step's loss as a program's ranks log it, and rank 0's output; raises with the output of a rank that failed.
+    The whole output of all ranks is kept in files that begin with `logs`. `dtc run` may lack libraries here."""
     losses, out, logs = folder / "losses", folder / "out", logs or folder / "words"
     shutil.rmtree(out, ignore_errors=True)
     losses.unlink(missing_ok=True)

@@ -1,4 +1,5 @@
-"""Measures the GPU by `dtc calibrate`, foretells the steps of the bench's models from that, and then measures these."""
+"""Measures the GPU by `dtc calibrate`, predicts the steps of the bench's models from that, and then measures these
+steps."""
 
 import json
 import os
@@ -11,14 +12,14 @@ import machine
 
 
 def prepare(folder, dtc, compiler, target, few):
-    """Puts dtc and the programs of a calibration into `folder`."""
+    """Copies dtc and the programs of a calibration into `folder`."""
     folder.mkdir()
     shutil.copy(dtc.resolve(), folder / "dtc")
     programs = folder / "programs"
     if not few:
         subprocess.run([*compiler, "calibrate", "--target", target, "--programs", programs, "--compile-only"], check=True)
         return
-    # One that a stand-in can run, in place of all.
+    # One program that a stand-in can run, instead of all.
     config = {"model_type": "gpt2", "vocab_size": 64, "n_positions": 16, "n_embd": 16, "n_layer": 1, "n_head": 1}
     model = folder / "model"
     model.mkdir()
@@ -32,7 +33,7 @@ def prepare(folder, dtc, compiler, target, few):
             subprocess.run([*compiler, "compile", model, *settings, "--target", target, "-o", program], check=True,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         else:
-            os.link(programs / str(number % 2) / "program", program)  # which is packed once
+            os.link(programs / str(number % 2) / "program", program)  # which is packed only once
 
 
 def calibrate(folder, environment, cluster, timeout):

@@ -1,11 +1,11 @@
-"""The machine with the GPU: where NVIDIA's libraries are, and what a program finds of them."""
+"""The machine with the GPU: where NVIDIA's libraries are, and which of them a program finds."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-# Of a Python environment: PyTorch brings cuBLASLt, cuDNN and NCCL as packages, and they are often nowhere else.
+# For a Python environment: PyTorch brings cuBLASLt, cuDNN and NCCL as packages, and often they are nowhere else.
 FOLDERS = """
 import glob, sys
 print(*sorted({folder for each in sys.path if each for folder in glob.glob(each + "/nvidia/*/lib")}), sep="\\n")
@@ -18,8 +18,8 @@ def library_folders(python):
 
 
 def environment(python, hide=None):
-    """In which programs find what PyTorch finds, wherever it is. `hide`: a folder that gets an empty cuDNN, which the loader
-    meets first and refuses."""
+    """An environment in which programs find what PyTorch finds, wherever it is. `hide`: a folder that gets an empty
+    cuDNN, which the loader meets first and rejects."""
     folders = [os.environ["LD_LIBRARY_PATH"]] if os.environ.get("LD_LIBRARY_PATH") else []
     folders += library_folders(python)
     if hide:
@@ -30,13 +30,13 @@ def environment(python, hide=None):
 
 
 def finds(library, environment):
-    """Whether a program can load it."""
+    """Whether a program can load the library."""
     command = [sys.executable, "-c", f"import ctypes; ctypes.CDLL({library!r})"]
     return subprocess.run(command, env=environment, capture_output=True).returncode == 0
 
 
 def probe(python, folder, logs):
-    """Prints what there is; the exit code is 1 where something is missing without which nothing runs."""
+    """Prints what there is; the exit code is 1 where something is missing that every program needs."""
     here = environment(python)
     print("LD_LIBRARY_PATH:", here["LD_LIBRARY_PATH"] or "(empty)")
     words = subprocess.run([sys.executable, Path(__file__).parent / "probe.py", *python], env=here, text=True,

@@ -1,4 +1,4 @@
-"""Run by machine.probe(), in the environment of programs: what the loader finds, by a line each.
+"""Run by machine.probe(), in the environment of programs: prints what the loader finds, one line each.
 
 The exit code is 1 where the driver, a GPU or cuBLASLt is missing: no program runs without these.
 """

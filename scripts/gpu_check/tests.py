@@ -9,11 +9,11 @@ import machine
 from cases import losses_of, read_cases
 
 TOLERANCE = {"f32": 1e-5, "bf16": 2e-3}  # relative, of each step's loss; docs/cuda.md says why
-LONGEST = 120  # seconds of a case: one that waits for ever leaves time for the others
+LONGEST = 120  # seconds of a case: one that hangs leaves time for the others
 
 
 class Clock:
-    """What is left of a command's time."""
+    """The rest of a command's time."""
 
     def __init__(self, minutes):
         self.end = time.monotonic() + 60 * minutes
@@ -23,8 +23,8 @@ class Clock:
 
 
 def attention_problem(case, words, has_cudnn):
-    """What is wrong with whose kernels attention ran in; "" for nothing. A case that should have shown cuDNN's and
-    silently ran others shows nothing."""
+    """What is wrong with the choice of attention kernels; "" for nothing. A case that should have used cuDNN's and
+    silently ran others would prove nothing."""
     if not case.may_be_fused():
         return ""
     if case.hides:
@@ -37,7 +37,7 @@ def attention_problem(case, words, has_cudnn):
 
 
 def check(case, folder, environment, flags, **more):
-    """What a case gave: "ok" or what is wrong, and the largest relative difference of a loss."""
+    """The result of a case: "ok" or what is wrong, and the largest relative difference of a loss."""
     try:
         got, words = losses_of(folder / case.program(), case.ranks(), folder, "--share-gpu", *flags, environment=environment, **more)
     except RuntimeError as problem:
@@ -59,7 +59,7 @@ def chosen(folder, patterns):
 
 
 def run(folder, logs, python, only, flags, minutes, prefix=(), longest=LONGEST):
-    """Runs cases until the time is over; returns the exit code. A row is printed when its case has ended."""
+    """Runs cases until the time is over; returns the exit code. Prints a row when its case has ended."""
     clock, rows = Clock(minutes), []
     logs.mkdir(parents=True, exist_ok=True)
     environments = {False: machine.environment(python), True: machine.environment(python, hide=folder / "hidden")}
@@ -81,7 +81,7 @@ def sanitizer(folder, logs, python, only, flags, minutes):
     program = shutil.which("compute-sanitizer")
     if not program:
         sys.exit("gpu-check: compute-sanitizer is not in PATH; it comes with the CUDA toolkit")
-    # Errors of calls are the program's matter, which asks for functions that may be lacking.
+    # Errors of calls are left to the program, which asks for functions that may be missing.
     prefix = [program, "--target-processes", "all", "--report-api-errors", "no", "--error-exitcode", "9"]
     patience = ["--start-timeout", "400", "--watchdog", "400"]  # everything is many times slower
     return run(folder, logs, python, only or ["gpt-small-ddp"], flags or patience, minutes, prefix, longest=60 * minutes)
