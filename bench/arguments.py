@@ -1,4 +1,4 @@
-"""The arguments that the scripts have in common which measure dtc beside a peer."""
+"""The arguments that the scripts share which compare dtc with a peer."""
 
 import argparse
 import pathlib
@@ -7,7 +7,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def comparison(description, rounds):
-    """A parser of them; a script adds its own."""
+    """A parser of the shared arguments; a script adds its own."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--torch-python", required=True)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")

@@ -3,8 +3,8 @@
 
     checkpoint_peer.py CHECKPOINT FILE
 
-Reads the tensors of CHECKPOINT's safetensors, saves them as {"model": ..., "optimizer": ...} and prints the seconds that
-torch.save took and those with fsync, and the bytes.
+Reads the tensors of CHECKPOINT's safetensors, saves them as {"model": ..., "optimizer": ...} and prints the seconds
+that torch.save took, the seconds with fsync, and the bytes.
 """
 
 import json

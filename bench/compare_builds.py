@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Steps of the same model by two builds of dtc, alternately: has a change made anything slower?
+"""Steps of the same model by two builds of dtc, alternately: did a change make anything slower?
 
     compare_builds.py --before BUILD [--build build] [--rounds 7] [--only NAME ...]
 
-Each build runs the program that it has compiled. One thread a rank; one rank is pinned to one core. A process's step is the median
-of its steps but the first two; a build's, the median over its processes. Many short processes, each of a new copy of
-the program, since a process keeps the physical pages that it got, and a file those of its code: these alone make one 5% faster or
-slower than the next.
+Each build runs the program that it has compiled, with one thread per rank; a single rank is pinned to one core. A
+process's step is the median of its steps without the first two; a build's is the median over its processes. There are
+many short processes, each with a new copy of the program, since a process keeps the physical pages that it got, and a
+file keeps those of its code: these alone make one process 5% faster or slower than the next.
 """
 
 import argparse

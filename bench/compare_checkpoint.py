@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""How long a checkpoint of GPT-2 124M with AdamW stops training, on one rank and on two, beside torch.save of the same state.
+"""How long a checkpoint of GPT-2 124M with AdamW stops training, on one rank and on two, compared with torch.save of
+the same state.
 
     compare_checkpoint.py --torch-python PYTHON [--build build] [--before DIRECTORY] [--rounds 1] [--steps 19] [--every 6]
 
-PYTHON has torch and safetensors (see checkpoint_peer.py, the peer). DIRECTORY holds the binaries of another state of dtc. Four
-rows of 64 tokens a step, f32, one thread a rank. Each program runs twice in a round, with checkpoints every few steps and
-with none but the last: what the first takes longer, divided by the number of checkpoints, is what each costs, waiting and
-slower steps together. What the trainer itself counts as waiting is beside it where it counts.
+PYTHON has torch and safetensors (see checkpoint_peer.py, the peer). DIRECTORY holds the binaries of another state of
+dtc. Four rows of 64 tokens a step, f32, one thread per rank. Each program runs twice in a round, once with a checkpoint
+every few steps and once with only the last one: the extra time of the first run, divided by the number of checkpoints,
+is the cost of each, waiting and slower steps together. Next to it is the waiting time that the trainer itself counts,
+where it does.
 """
 
 import json

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A data-parallel GPT-2 124M step on two hosts, dtc's `ddp` beside PyTorch's DistributedDataParallel over Gloo.
+"""A data-parallel GPT-2 124M step on two hosts: dtc's `ddp` and PyTorch's DistributedDataParallel over Gloo.
 
     compare_ddp_hosts.py --torch-python PYTHON [--build build] [--rounds 2] [--steps 4] [--rates none,40mbps]
 
-Hosts are two network namespaces of this machine with a core each (needs root); a rate is what each may send. Runs the two
-alternately and prints a table: the median step and its ratio.
+Hosts are two network namespaces of this machine with one core each (needs root); a rate limits what each may send. Runs
+the two alternately and prints a table: the median step and its ratio.
 """
 
 import json

@@ -3,11 +3,11 @@
 
     compare_fsdp2.py --torch-python PYTHON [--build build] [--rounds 3] [--steps 6] [--models medium,gpt2] [--tokens 64]
 
-PYTHON has torch from PyPI (see fsdp2_step.py, the peer). GPT-2's architecture in f32, four rows a rank, no dropout, AdamW,
-one thread a rank. Both sides' ranks are started by this script, by the same environment that torchrun gives, and share
-both cores. Prints a table: median seconds of a step of all but each run's first two, and the peak resident memory of
-the larger rank as the kernel counts it for the whole process, from start to end: libraries, start-up and dtc's
-checkpoint at the end included, nothing subtracted. Memory of a peer that a rank has mapped counts for both.
+PYTHON has torch from PyPI (see fsdp2_step.py, the peer). GPT-2's architecture in f32, four rows per rank, no dropout,
+AdamW, one thread per rank. This script starts both sides' ranks, with the environment that torchrun provides; they
+share both cores. Prints a table: median seconds of a step, without each run's first two, and the peak resident memory
+of the larger rank as the kernel counts it for the whole process, from start to end: it includes libraries, start-up and
+dtc's checkpoint at the end, and nothing is subtracted. Memory of a peer that a rank has mapped counts for both.
 """
 
 import json

@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""Fine-tuning a model of Llama 3.2's kind in bf16 on two ranks: zero3 by dtc, and PyTorch's FSDP2 over Gloo, alternately.
+"""Fine-tuning a model of Llama 3.2's kind in bf16 on two ranks: zero3 by dtc, and PyTorch's FSDP2 over Gloo,
+alternately.
 
     compare_fsdp2_llama.py --torch-python PYTHON [--build build] [--rounds 5] [--steps 5] [--rows 1]
 
-PYTHON has torch and transformers. make_llama.py says what the model is, fsdp2_llama_step.py how the peer trains it. Both begin with
-the same weights, and each step of both has the same windows of 512 tokens, `rows` a rank: the data are one batch. AdamW at a constant
-rate, f32 gradients and state, norms clipped to 1, one thread a rank; ranks are started alike and share both cores.
+PYTHON has torch and transformers. make_llama.py describes the model, fsdp2_llama_step.py how the peer trains it. Both
+begin with the same weights, and each step of both has the same windows of 512 tokens, `rows` per rank: the data are a
+single batch. AdamW at a constant rate, f32 gradients and state, norms clipped to 1, one thread per rank; ranks are
+started alike and share both cores.
 
-The peer runs under autocast and with FSDP2's own mixed precision; the better counts.
+The peer runs under autocast and with FSDP2's own mixed precision; its better result counts.
 
-Prints a row a round: median seconds of a step of all but the run's first, the peak resident memory of the larger rank
-(compare_fsdp2.py), the ratio of the seconds, and the greatest difference of the losses. Ends with the median of the rounds' ratios, and with
-1 where the losses differ by more than LOSS_BOUND of themselves or the ratio is above RATIO_BOUND.
+Prints a row per round: median seconds of a step without the run's first, the peak resident memory of the larger rank
+(compare_fsdp2.py), the ratio of the seconds, and the greatest difference of the losses. Ends with the median of the
+rounds' ratios, and with exit code 1 where the losses differ by more than LOSS_BOUND, relatively, or the ratio is above
+RATIO_BOUND.
 """
 
 import json
@@ -27,7 +30,7 @@ from ranks import RANKS, run_ranks
 
 LENGTH = 512
 PEERS = ["autocast", "mixed"]
-LOSS_BOUND = 2e-3  # of bf16: each rounds where its own kernels do
+LOSS_BOUND = 2e-3  # for bf16: each side rounds where its own kernels do
 RATIO_BOUND = 0.7
 
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""A GPT-2 124M training step by dtc and by PyTorch, alternately on one core, with the machine's probe beside them.
+"""A GPT-2 124M training step by dtc and by PyTorch, alternately on one core, next to the machine's probe.
 
     compare_gpt2_step.py --torch-python PYTHON [--build build] [--rounds 3] [--steps 5] [--modes eager,compile] [--precision f32] [--gradients f32]
 
-PYTHON has torch from PyPI (see gpt2_step.py, the peer). f32, or bf16 against autocast; one thread, four rows of 64 and of 256 tokens, no dropout,
-AdamW. Prints a table: median seconds of a step (the first two left out), peak resident memory, the ratio to the best of
-PyTorch's modes, and the ratio to the floor: the step's products with weights and AdamW (gemm_floor, in f32) in the same run.
+PYTHON has torch from PyPI (see gpt2_step.py, the peer). f32, or bf16 against autocast; one thread, four rows of 64 and
+of 256 tokens, no dropout, AdamW. Prints a table: median seconds of a step (the first two left out), peak resident
+memory, the ratio to the best of PyTorch's modes, and the ratio to the floor: the step's products with weights and AdamW
+(gemm_floor, in f32) in the same run.
 """
 
 import array
@@ -54,7 +55,7 @@ def run_torch(python, tokens, mode, steps, precision):
 
 
 def run_floor(build, tokens):
-    """What gemm_floor prints: its last line has the seconds of products and AdamW."""
+    """The output of gemm_floor: its last line has the seconds of products and AdamW."""
     output = subprocess.run([*PIN, build / "bench/gemm_floor", str(4 * tokens)], check=True, capture_output=True,
                             text=True).stdout
     return output

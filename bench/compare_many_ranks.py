@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How long `dtc run` of very many ranks on one machine takes, beside another build of dtc.
+"""How long `dtc run` of very many ranks on one machine takes, compared with another build of dtc.
 
     compare_many_ranks.py --before BUILD [--build build] [--ranks 256] [--rounds 5]
 
-The tests' smallest model, one row of 16 tokens a rank, three steps and a checkpoint: nearly all of it is starting, meeting and
-leaving. Both builds run alternately, each with the program that it has compiled, as one host and as two network namespaces (which
-needs root). Prints a table of medians: wall time, and time of the cores.
+The tests' smallest model, one row of 16 tokens per rank, three steps and a checkpoint: nearly all the time goes into
+starting, meeting and leaving. Both builds run alternately, each with the program that it has compiled, as one host and
+as two network namespaces (which needs root). Prints a table of medians: wall time and CPU time.
 """
 
 import argparse
@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT / "test/e2e"))
 
 
 def measure(command):
-    """Seconds of the clock, and of the cores."""
+    """Wall time and CPU time, in seconds."""
     used = lambda: sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
     before, begin = used(), time.monotonic()
     subprocess.run(list(map(str, command)), check=True, stdout=subprocess.DEVNULL)

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""How fast `dtc data pack` tokenizes, beside tokenizers itself.
+"""How fast `dtc data pack` tokenizes, compared with the tokenizers package itself.
 
     compare_pack.py --text FOLDER [FOLDER ...] [--build build] [--megabytes 100] [--rounds 3]
 
-Documents are the source files and texts in the folders, in the order of their paths, as lines of JSON. A BPE of bytes with 50,257
-entries is trained on them. Then, alternately, as processes of their own on two cores:
+Documents are the source files and texts in the folders, in the order of their paths, as lines of JSON. A byte-level BPE
+with 50,257 entries is trained on them. Then, alternately, as separate processes on two cores:
 
     dtc      dtc data pack --tokenizer
     batch    tokenizers' encode_batch on batches of 1,000 documents, the end of each appended, the ids written as 16 bits
-    fast     the same with encode_batch_fast, which makes no offsets
+    fast     the same with encode_batch_fast, which computes no offsets
 
-The three must write the same tokens. Prints each time, with the time of processors in brackets, which other work on the machine
-changes less; medians; and the most memory each took.
+The three must write the same tokens. Prints each wall time, with the CPU time in brackets, which other work on the
+machine affects less; medians; and the peak memory of each.
 """
 
 import argparse
@@ -69,7 +69,7 @@ def train(corpus, path):
 
 
 def run_peer(method, tokenizer, corpus, output):
-    """In a process of its own."""
+    """Runs in a process of its own."""
     from tokenizers import Tokenizer
     tokenizer = Tokenizer.from_file(tokenizer)
     encode, end = getattr(tokenizer, method), tokenizer.token_to_id(END)
@@ -90,7 +90,7 @@ def run_peer(method, tokenizer, corpus, output):
 
 
 def timed(command):
-    """Seconds, seconds of processors, and the most memory of its processes, each alone, in MB."""
+    """Seconds, CPU seconds, and the peak memory of its processes, each alone, in MB."""
     begin, before = time.monotonic(), sum(os.times()[2:4])
     job = subprocess.Popen(["taskset", "-c", "0,1", *map(str, command)], stdout=subprocess.DEVNULL)
     peak = {}

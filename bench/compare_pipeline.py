@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""A pipeline of two stages on two cores against what its stages take: untied GPT-2 124M, 9 and 3 layers, 1F1B, f32.
+"""A pipeline of two stages on two cores against the time of its stages: untied GPT-2 124M, 9 and 3 layers, 1F1B, f32.
 
     compare_pipeline.py [--build build] [--batch 2] [--tokens 128] [--micro-batches 8] [--steps 6] [--rounds 3]
                         [--torch-python PYTHON]
 
-The first bound is the critical path of 1F1B: each stage's forward and backward passes as the trace of the run itself has
-them, with both cores busy and without their waits, walked through the timetable with messages that take no time. The
-second is one rank on one core that accumulates as many micro-batches: two cores could halve its time at best. With a PYTHON
-that has torch from PyPI, the peer is torch.distributed.pipelining (pipeline_step.py), by one rank and by two. Prints, for each
-round, the step, both bounds and the ratios; at last the medians.
+The first bound is the critical path of 1F1B: each stage's forward and backward passes from the trace of the run itself,
+with both cores busy and without their waits, walked through the timetable with messages that take no time. The second
+is one rank on one core that accumulates as many micro-batches: at best, two cores halve its time. With a PYTHON that
+has torch from PyPI, the peer is torch.distributed.pipelining (pipeline_step.py), with one rank and with two. Prints,
+for each round, the step, both bounds and the ratios; finally the medians.
 """
 
 import argparse
@@ -59,7 +59,8 @@ def run_torch(args, ranks):
 
 
 def pass_times(trace):
-    """Of each rank, the median seconds of work in a list, waits left out; and the lists in the order of the last step."""
+    """For each rank, the median seconds of work in a list, without waits; and the lists in the order of the last
+    step."""
     work = [collections.defaultdict(list), collections.defaultdict(list)]
     order = [[], []]
     events = json.loads(trace.read_text())

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How long many ranks of one machine take to meet: dtc's job server beside PyTorch's TCPStore.
+"""How long many ranks of one machine take to meet: dtc's job server and PyTorch's TCPStore.
 
     compare_rendezvous.py --torch-python PYTHON [--build build] [--ranks 256] [--rounds 5]
 
-Runs bench/hosts/rendezvous.cpp and bench/rendezvous_peer.py alternately and prints a table of medians. Needs root: the store
-looks up the name of each who connects, and where no name service answers that takes 0.1 s each; so for it addresses of this
-machine are given a name.
+Runs bench/hosts/rendezvous.cpp and bench/rendezvous_peer.py alternately and prints a table of medians. Needs root: the
+store looks up the name of every peer that connects, which takes 0.1 s each where no name service answers. So the
+addresses of this machine are given names for it.
 """
 
 import statistics

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What comparing replicas takes of the time of a run, at the interval that the run chooses.
+"""How much of a run's time the comparison of replicas takes, at the interval that the run chooses.
 
     compare_replicas.py [--build build] [--rounds 1]
 
-Each program trains on two ranks of one thread each, pinned to two cores, for some steps more than the interval that it says.
-What comparisons after the third took is divided by what the steps between two took. A large model would take hours for one
-interval: there the median comparison of the first three steps stands for the later ones ("expected").
+Each program trains on two ranks of one thread each, pinned to two cores, for some steps more than the interval that it
+reports. The time of the comparisons after the third is divided by the time of the steps between two. A large model
+would take hours for one interval: there the median comparison of the first three steps is used for the later ones
+("expected").
 """
 
 import argparse
@@ -30,7 +31,7 @@ TRIALS = 3  # steps before the interval is known
 
 
 def write_tokens(path, count=50000):
-    """Bytes, which every vocabulary has, in llm.c's format."""
+    """Bytes, which are in every vocabulary, in llm.c's format."""
     source = random.Random(1)
     path.write_bytes(struct.pack("<3i", 20240520, 1, count).ljust(1024, b"\0")
                      + b"".join(struct.pack("<H", source.randrange(256)) for _ in range(count)))

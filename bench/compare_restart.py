@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How long two hosts need from the death of a rank until they train again: `dtc run --max-restarts` beside torchrun.
+"""How long two hosts take from the death of a rank until they train again: `dtc run --max-restarts` and torchrun.
 
     compare_restart.py --torch-python PYTHON [--build build] [--rounds 3]
 
-GPT-2 124M, dp=2, 4x64 tokens a rank, f32, a checkpoint every second step, on two network namespaces (needs root). Rank 1 is
-killed some steps in; the time ends when the first step after the restart is done, and so has a step in it. Prints a table of
-medians.
+GPT-2 124M, dp=2, 4x64 tokens per rank, f32, a checkpoint every second step, on two network namespaces (needs root).
+Rank 1 is killed after some steps; the time ends when the first step after the restart is done, so it includes one step.
+Prints a table of medians.
 """
 
 import os
@@ -69,7 +69,7 @@ def is_rank_1(pid, program):
 def time_torch(net, python, folder, port):
     subprocess.run(f"rm -f {folder}/steps.* {folder}/*.pt", shell=True, check=True)
     environment = os.environ | {"GLOO_SOCKET_IFNAME": "data", "OMP_NUM_THREADS": "1"}
-    # Gloo tries an address of the start before and gives up, which counts as a restart.
+    # Gloo tries an address of the earlier start and gives up, which counts as a restart.
     jobs = [subprocess.Popen(net.on(host, python, "-m", "torch.distributed.run", "--nnodes", 2, "--nproc-per-node", 1,
                                     "--max-restarts", 9, "--rdzv-backend", "c10d", "--rdzv-endpoint",
                                     f"{net.address(0)}:{port}", "--rdzv-conf", f"is_host={host == 0}", "--local-addr",

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Tokens a second of GPT-2 124M with a cache on one thread: dtc, transformers, and the rate of reading memory.
+"""Tokens per second of GPT-2 124M with a cache on one thread: dtc, transformers, and the rate of reading memory.
 
     taskset -c 0 bench/compare_sampling.py --torch-python PYTHON [--build build] [--rounds 5] [--tokens 96]
 
-Weights are random, in f32 and in bf16. A prompt of 32 tokens is continued greedily; what is timed is the tokens behind the first. dtc
-and transformers (its dynamic cache, scaled_dot_product_attention) take turns. A token reads every weight once but the table of
-positions, so no token takes less than their bytes at the rate at which one thread reads memory; bench/gemv.cpp measures that beside
-each round. Prints medians, the share of the bound and the ratio to the peer, and fails below 0.7 of the bound, 1.2 times the peer in f32
-or 2 times in bf16. PYTHON has torch and transformers.
+Weights are random, in f32 and in bf16. A prompt of 32 tokens is continued greedily; the tokens after the first are
+timed. dtc and transformers (its dynamic cache, scaled_dot_product_attention) take turns. A token reads every weight
+once except the table of positions, so no token takes less time than one thread needs to read these bytes from memory;
+bench/gemv.cpp measures that rate in each round. Prints medians, the share of the bound and the ratio to the peer, and
+fails below 0.7 of the bound, 1.2 times the peer in f32 or 2 times in bf16. PYTHON has torch and transformers.
 """
 
 import json
@@ -25,7 +25,7 @@ LEAST_SHARE, LEAST_RATIO = 0.7, {"f32": 1.2, "bf16": 2.0}
 
 
 def peer_rate(directory, kind, count):
-    """Tokens a second by transformers, in this process."""
+    """Tokens per second of transformers, in this process."""
     import time
 
     import torch
@@ -62,13 +62,14 @@ def dtc_rate(build, program, count):
 
 
 def reading_rate(build):
-    """Bytes a second of one thread."""
+    """Bytes per second of one thread."""
     lines = subprocess.run([build / "bench/gemv", "1"], check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
     return statistics.median(float(line.split(",")[4]) for line in lines) * 1e9
 
 
 def weight_bytes(directory, kind):
-    """What a token reads: the embedding serves as the output projection, and of positions one row is read."""
+    """The bytes that a token reads: the embedding is also the output projection, and only one row of the positions is
+    read."""
     config = json.loads((directory / "config.json").read_text())
     embed, layers, vocabulary = config["n_embd"], config["n_layer"], config["vocab_size"]
     return (vocabulary * embed + layers * 12 * embed * embed) * {"f32": 4, "bf16": 2}[kind]

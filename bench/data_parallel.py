@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Two-way data parallelism on two cores against one rank with half the batch: GPT-2 124M, 4x256 tokens a rank, f32.
+"""Two-way data parallelism on two cores against one rank with half the batch: GPT-2 124M, 4x256 tokens per rank, f32.
 
     data_parallel.py [--build build] [--pairs 5] [--steps 5]
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""GPT-2 124M under DistributedDataParallel, started by torchrun, that goes on from its last checkpoint: the peer of
+"""GPT-2 124M under DistributedDataParallel, started by torchrun, which continues from its last checkpoint: the peer of
 `dtc run --max-restarts`.
 
     torchrun ... ddp_restart.py FOLDER
 
 Rank 0 saves model and optimizer every second step; each rank appends a line to FOLDER/steps.RANK after each step: its
-process, the step and the time. Batches are 4 rows of 64 tokens a rank; f32, one thread.
+process, the step and the time. Batches are 4 rows of 64 tokens per rank; f32, one thread.
 """
 
 import os

@@ -3,8 +3,8 @@
 
     RANK=0 WORLD_SIZE=2 MASTER_ADDR=... MASTER_PORT=29500 GLOO_SOCKET_IFNAME=data ddp_step.py [--batch 4] [--tokens 64] [--steps 5] [--bucket 25]
 
-The model of gpt2_step.py, f32, one thread, fused AdamW; buckets of BUCKET MB are reduced beside the backward pass, and gradients
-are views of them. Rank 0 prints one JSON line: seconds of each step, the loss and the version of torch.
+The model of gpt2_step.py, f32, one thread, fused AdamW; buckets of BUCKET MB are reduced during the backward pass, and
+gradients are views of them. Rank 0 prints one JSON line: seconds of each step, the loss and the version of torch.
 """
 
 import argparse

@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
-"""Steps foretold by `dtc simulate` and then measured, of programs that calibration has not seen.
+"""Steps predicted by `dtc simulate` and then measured, of programs that calibration has not seen.
 
     foretell.py [--build build] [--count 24] [--seed 1] [--steps 9] [--rate 125] [--out FOLDER] [--kinds shared,network,limited]
 
-Calibrates this machine, then the links between two hosts, which are network namespaces with a core each (needs root), once
-unlimited and once limited to RATE MB/s. Draws programs from the seed, each layout in turn: gpt2 and llama of four sizes; one rank, dp, tp,
-sequence parallelism, ZeRO-3, pipelines of two stages with GPipe and 1F1B; f32 and bf16; over shared memory and over both
-networks. First all are compiled and foretold, and the predictions written down (FOLDER/predictions.json). Then each runs, and
-the median step counts, without the first two. At last the limited link is halved: what `simulate --what-if bandwidth=0.5` said
-of the same programs before is held against steps over the slower link.
+Calibrates this machine, then the links between two hosts, which are network namespaces with a core each (needs root),
+once unlimited and once limited to RATE MB/s. Draws programs from the seed, each layout in turn: gpt2 and llama of four
+sizes; one rank, dp, tp, sequence parallelism, ZeRO-3, pipelines of two stages with GPipe and 1F1B; f32 and bf16; over
+shared memory and over both networks. First all programs are compiled and predicted, and the predictions are written
+down (FOLDER/predictions.json). Then each runs, and the median step counts, without the first two. Finally the limited
+link is halved: the earlier predictions of `simulate --what-if bandwidth=0.5` for the same programs are compared with
+steps over the slower link.
 
-A probe, one small program, is measured when the machine is calibrated and before and after each run. The ratio of the probes
-scales the prediction, as processors change their clocks; nothing else does. Where the two probes of a row differ by more than
-5%, the row is measured again, at most thrice. Prints every row, and the median and the worst error.
+A probe, one small program, is measured when the machine is calibrated and before and after each run. The prediction is
+scaled by the ratio of the probes, as processors change their clocks, and by nothing else. Where the two probes of a row
+differ by more than 5%, the row is measured again, at most three times. Prints every row, and the median and the worst
+error.
 """
 
 import argparse
@@ -41,8 +43,8 @@ LAYOUTS = {
 }
 KINDS = ("shared", "network", "limited")  # of links
 VOCABULARY, SEQUENCE, HEAD = 1536, 160, 64
-# A limit of the system lets some bytes pass at once, which no card does: as few as go without splitting packets. Smaller packets cost
-# more of a core than a card would, which splits them itself.
+# A limit of the system lets some bytes pass at once, which no card does: the burst is as small as possible without
+# splitting packets. Smaller packets cost more CPU time than with a card, which splits them itself.
 PACKET, BURST = 65536, "80kb"
 
 
@@ -83,7 +85,7 @@ class Machine:
         return self.net.on(0, "taskset", "-c", 0, self.dtc, verb, "--hosts", addresses, "--remote-shell", self.shell, *words)
 
     def limit(self, rate):
-        """Of both hosts, in MB/s; none: as fast as it goes."""
+        """Limits both hosts' links, in MB/s; none: no limit."""
         for host in range(2):
             subprocess.run(self.net.on(host, "tc", "qdisc", "del", "dev", "data", "root"), stderr=subprocess.DEVNULL)
             subprocess.run(self.net.on(host, "ip", "link", "set", "data", "gso_max_size", PACKET if rate else 65536), check=True)
@@ -91,14 +93,14 @@ class Machine:
             self.net.limit(f"{rate}mbps", BURST)
 
     def calibrate(self):
-        """The file of this machine, and the probe's time meanwhile."""
+        """The cluster file of this machine, and the probe's time meanwhile."""
         file = self.folder / "shared.textproto"
         probes = [self.probe() for _ in range(3)]
         subprocess.run([self.dtc, "calibrate", "-o", file], check=True, stdout=subprocess.DEVNULL)
         return file, statistics.median(probes + [self.probe() for _ in range(3)])
 
     def calibrate_network(self, devices, kind):
-        """The file of two hosts like this machine, with one of its cores each."""
+        """The cluster file of two hosts like this machine, with one of its cores each."""
         file = self.folder / f"{kind}.textproto"
         subprocess.run(self.on_hosts("calibrate", "--devices", devices, "-o", file), check=True, stdout=subprocess.DEVNULL)
         file.write_text(file.read_text().replace("cores: 2", "cores: 1"))
@@ -136,7 +138,7 @@ class Machine:
 
 
 class Row:
-    """A program on a kind of links."""
+    """A program on one kind of links."""
 
     def __init__(self, drawn):
         self.family, self.size, self.layout, self.compute, self.kind = drawn
@@ -145,7 +147,7 @@ class Row:
 
 
 def draw(args, kinds):
-    """`count` different programs: each layout in turn, all else by chance."""
+    """`count` different programs: each layout in turn, all else random."""
     chance = random.Random(args.seed)
     choices = {layout: [(family, size, layout, compute, kind) for family in ("gpt2", "llama") for size in SIZES
                         for compute in ("f32", "bf16") for kind in kinds if kind == "shared" or LAYOUTS[layout][1] > 1]
@@ -157,12 +159,12 @@ def draw(args, kinds):
 
 
 class Table:
-    """Rows of what was foretold and measured."""
+    """Rows of predicted and measured steps."""
 
     def __init__(self, machine, calibrated, rate):
         self.machine, self.calibrated, self.rate = machine, calibrated, rate
         self.errors = []
-        print("| program | foretold | measured | probe | error | again |\n|---|---|---|---|---|---|")
+        print("| program | predicted | measured | probe | error | again |\n|---|---|---|---|---|---|")
 
     def add(self, row, seconds):
         if row.kind != "shared":

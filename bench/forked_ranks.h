@@ -10,8 +10,8 @@
 
 namespace dtc {
 
-/// Runs work(path of the rendezvous, rank) in a process for each rank; what it throws is said on the standard error
-/// output. Whether all succeeded.
+/// Runs work(path of the rendezvous, rank) in a process for each rank; prints exceptions on the standard error. Returns
+/// whether all succeeded.
 template <typename Work> bool runForked(int ranks, const Work &work) {
   Rendezvous rendezvous(ranks);
   auto codeOf = [&](int rank) {

@@ -4,11 +4,11 @@
     RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 \\
         fsdp2_llama_step.py MODEL TOKENS [--precision autocast] [--length 512] [--rows 1] [--steps 5]
 
-transformers' own model, loaded from MODEL in f32, with `fully_shard` around each layer and around the whole, resharded after
-each forward, over Gloo; attention by scaled_dot_product_attention. Either autocast takes products to bf16, with parameters gathered in
-f32, or FSDP2's own mixed precision ("mixed") gathers them in bf16 and computes everything so; it reduces gradients in f32. AdamW, fused, with the settings that dtc has by
-default, gradients clipped to a norm of 1. Each step trains on the same windows of TOKENS, of which each rank has `rows`
-of its own. One thread.
+transformers' own model, loaded from MODEL in f32, with `fully_shard` around each layer and around the whole, resharded
+after each forward, over Gloo; attention by scaled_dot_product_attention. Either autocast converts products to bf16,
+with parameters gathered in f32, or FSDP2's own mixed precision ("mixed") gathers them in bf16 and computes everything
+in it; it reduces gradients in f32. Fused AdamW with dtc's default settings, gradients clipped to a norm of 1. Each step
+trains on the same windows of TOKENS, of which each rank has `rows` of its own. One thread.
 
 Rank 0 prints one JSON line: seconds and loss of each step, over both ranks, and the versions.
 """
@@ -28,7 +28,7 @@ HEADER_INTS, LEARNING_RATE = 256, 3e-4
 
 
 def windows(path, rows, length):
-    """The rank's rows: inputs and, one further, targets."""
+    """The rank's rows: inputs and, shifted by one, targets."""
     data = open(path, "rb").read()[4 * HEADER_INTS:]
     tokens = torch.tensor(array.array("H", data), dtype=torch.long)
     begins = [(dist.get_rank() * rows + row) * length for row in range(rows)]

@@ -5,11 +5,11 @@
         fsdp2_step.py --layers 12 --width 768 --heads 12 [--batch 4] [--tokens 64] [--steps 5]
 
 The model of gpt2_step.py with `fully_shard` around each block and around the whole, resharded after each forward, over
-Gloo. Written for memory: parameters are created on the meta device and sharded before they exist, the optimizer is
-fused, gradients are set to none. f32, one thread, no dropout, random weights and tokens; each rank has a batch of its own.
+Gloo. Written to save memory: parameters are created on the meta device and sharded before they exist, the optimizer is
+fused, gradients are set to none. f32, one thread, no dropout, random weights and tokens; each rank has its own batch.
 
-Rank 0 prints one JSON line: seconds of each step, the loss, the version of torch, and the peak resident memory of
-the process before the model is made.
+Rank 0 prints one JSON line: seconds of each step, the loss, the version of torch, and the peak resident memory of the
+process before the model is created.
 """
 
 import argparse
@@ -27,7 +27,7 @@ import gpt2_step
 
 
 def sharded_model():
-    """Each rank draws the shard that it holds; what is drawn does not matter to the time of a step."""
+    """Each rank draws the shard that it holds; the values do not affect the time of a step."""
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     with torch.device("meta"):
         model = gpt2_step.Gpt2()

@@ -1,10 +1,11 @@
 // The floor of a GPT-2 124M training step: its products with weights by dtc_gemm, then AdamW, and nothing else, on one
-// thread. Each product is timed beside a probe of the machine (multiply-adds from registers), since virtual machines
+// thread. Each product is timed next to a probe of the machine (multiply-adds from registers), since virtual machines
 // drift by tens of percent from minute to minute.
 //
 //   gemm_floor [f32|bf16] [ROWS...]     ROWS = batch * tokens of the step, e.g. 256 1024 (the default)
 //
-// bf16: operands of products, and results but gradients of weights, which are f32 as in a step that computes in bf16.
+// bf16: operands and results of products are bf16, except gradients of weights, which are f32 as in a step that
+// computes in bf16.
 #include "runtime/kernels/cpu/kernels.h"
 
 #include <sys/mman.h>
@@ -24,7 +25,7 @@ namespace {
 
 using Floats = float __attribute__((vector_size(64)));
 
-/// Seconds of this thread: other work on the machine, which would have to wait its turn, does not count.
+/// CPU seconds of this thread, so that other work on the machine does not count.
 double now() {
   timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -44,7 +45,7 @@ double probe() {
   return 10.0 * 16 * 2 * rounds / (now() - start) * 1e-9;
 }
 
-/// Memory as the runtime's arena gives it: zeroed, on huge pages where possible.
+/// Memory as in the runtime's arena: zeroed, on huge pages where possible.
 class Arena {
 public:
   explicit Arena(int64_t count) : size(count * sizeof(float)) {
@@ -117,7 +118,7 @@ double timeOf(const Product &p, std::byte *a, std::byte *b, std::byte *c, int64_
   return least;
 }
 
-/// In floats; twice what the logits' weights take, so that those of layers differ.
+/// In floats; twice the size of the logits' weights, so that layers have different weights.
 int64_t largestOperand(int64_t rows) { return std::max(rows * vocabulary, 2 * vocabulary * width); }
 
 /// AdamW over all parameters: weight, gradient, two moments.

@@ -14,7 +14,7 @@ for peer in gemm_floor_onednn gemm_floor_openblas; do
 done
 ninja -C "$build" "${peers[@]}" >/dev/null
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
-# OpenBLAS 0.3.21 does not know newer processors and would take kernels for older ones.
+# OpenBLAS 0.3.21 does not know newer processors and would use kernels for older ones.
 if grep -qw avx512f /proc/cpuinfo; then
   export OPENBLAS_CORETYPE=SkylakeX
 fi

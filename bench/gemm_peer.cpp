@@ -1,4 +1,4 @@
-// dtc_gemm by another library, so that gemm_floor measures it: oneDNN's sgemm (PEER_ONEDNN) or a BLAS.
+// dtc_gemm implemented by another library, so that gemm_floor measures it: oneDNN's sgemm (PEER_ONEDNN) or a BLAS.
 #include "runtime/kernels/cpu/kernels.h"
 
 #ifdef PEER_ONEDNN
@@ -8,7 +8,7 @@ extern "C" void cblas_sgemm(int order, int transposeA, int transposeB, int m, in
                             int lda, const float *b, int ldb, float beta, float *c, int ldc);
 #endif
 
-/// Whole products only: these libraries do not divide one as dtc's executor does.
+/// Whole products only: these libraries do not divide a product as dtc's executor does.
 extern "C" void dtc_gemm(void *const *buffers, const int64_t *s, int64_t, int64_t) {
   const float *a = static_cast<const float *>(buffers[0]), *b = static_cast<const float *>(buffers[1]);
   float *c = static_cast<float *>(buffers[2]);

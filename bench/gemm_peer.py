@@ -3,8 +3,8 @@
 
     gemm_peer.py [ROWS]     ROWS = batch * tokens of the step, 1024 by default
 
-Times are processor time of the thread, the least of a few runs over different weights, as in gemm_floor.cpp. Gradients
-of weights are bf16 here (torch.mm has no other), where those of dtc are f32. Needs torch from PyPI.
+Times are CPU time of the thread, the least of a few runs over different weights, as in gemm_floor.cpp. Gradients of
+weights are bf16 here (torch.mm has no other), where those of dtc are f32. Needs torch from PyPI.
 """
 
 import sys
@@ -29,7 +29,7 @@ def products(rows):
 
 
 def matrix(rows, columns, transposed):
-    """Values like those of gemm_floor.cpp in place of random ones, which take longer to make than to multiply."""
+    """Values like those of gemm_floor.cpp instead of random ones, which take longer to generate than to multiply."""
     shape = (columns, rows) if transposed else (rows, columns)
     values = (torch.arange(shape[0] * shape[1]) % 251 * 1e-3).to(torch.bfloat16).view(shape)
     return values.t() if transposed else values

@@ -1,10 +1,10 @@
-// The products with weights of one token of GPT-2 124M by dtc_gemm on one thread: how near they come to the rate at
-// which the thread can read memory. Each is timed over copies of the weights that caches do not hold, as the layers of
-// a model are, and beside a probe of that rate, since virtual machines drift.
+// The products with weights of one token of GPT-2 124M by dtc_gemm on one thread: how close they come to the rate at
+// which the thread can read memory. Each is timed over copies of the weights that caches do not hold, like the layers
+// of a model, and next to a probe of that rate, since virtual machines drift.
 //
 //   gemv [ROWS]     ROWS of activations, 1 by default
 //
-// Lines of: type, product, microseconds, GB/s, GB/s of the probe. bench/gemv.py makes a table of them.
+// Prints lines of: type, product, microseconds, GB/s, GB/s of the probe. bench/gemv.py makes a table of them.
 #include "runtime/kernels/cpu/kernels.h"
 
 #include <sys/mman.h>
@@ -24,14 +24,14 @@ using Floats = float __attribute__((vector_size(64), aligned(4)));
 
 constexpr int64_t room = 512 << 20, perRun = 200 << 20; // bytes, of all weights and of those of one timing
 
-/// Seconds of this thread: other work on the machine, which would have to wait its turn, does not count.
+/// CPU seconds of this thread, so that other work on the machine does not count.
 double now() {
   timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-/// Bytes a second of reading in so many streams.
+/// Bytes per second of reading in this many streams.
 double readRate(const float *memory, int64_t streams) {
   int64_t part = perRun / static_cast<int64_t>(sizeof(float)) / streams;
   Floats sums[4] = {};
@@ -48,7 +48,7 @@ double readRate(const float *memory, int64_t streams) {
   return static_cast<double>(part * streams * sizeof(float)) / seconds;
 }
 
-/// Of the best way to read.
+/// The best rate of reading.
 double probe(const float *memory) {
   double best = 0;
   for (int64_t streams : {1, 2, 4, 8, 16})

@@ -3,8 +3,8 @@
 
     taskset -c 0 bench/gemv.py [BUILD_DIRECTORY] [ROWS] [ROUNDS]     build, 1 and 3 by default
 
-Builds and runs bench/gemv.cpp and times the same products in PyTorch, alternately; prints a table of medians (gemv.md). Times
-are processor time of the thread, the least of a few passes over weights that caches do not hold. Needs torch from PyPI.
+Builds and runs bench/gemv.cpp and times the same products in PyTorch, alternately; prints a table of medians (gemv.md).
+Times are CPU time of the thread, the least of a few passes over weights that caches do not hold. Needs torch from PyPI.
 """
 
 import collections

@@ -3,9 +3,9 @@
 
     gpt2_step.py [--batch 4] [--tokens 64] [--mode eager|compile|gemms] [--precision f32|bf16] [--steps 5] [--threads 1]
 
-Random weights and tokens, f32 or under bf16 autocast, no dropout; a step is forward, backward and AdamW. The model is written for speed: fused
-attention, tied embedding, fused optimizer, gradients set to none. "gemms" times only the step's matrix products over
-weights plus fused AdamW: a floor for any step built on PyTorch's products.
+Random weights and tokens, f32 or under bf16 autocast, no dropout; a step is forward, backward and AdamW. The model is
+written for speed: fused attention, tied embedding, fused optimizer, gradients set to none. "gemms" times only the
+step's matrix products with weights plus fused AdamW: a floor for any step built on PyTorch's products.
 
 Prints one JSON line: seconds (median and least over the steps), peak resident memory in GiB and the loss. Needs torch
 from PyPI in an environment of its own.

@@ -4,12 +4,12 @@
     gpu_peer.py CONFIG [--batch 4] [--tokens 1024] [--steps 22] [--mode compile|eager] [--device cuda|cpu]
 
 CONFIG is a config.json as of Hugging Face. Random weights and tokens, weights in f32 under bf16 autocast, no dropout; a
-step is forward, backward, fused AdamW and the reading of the loss. Written for speed: fused attention, one product for q, k and v,
-gradients set to none, a vocabulary padded to a multiple of 128 (rows of 50257 bf16 logits are slow), torch.compile of the
-model with its loss.
+step is forward, backward, fused AdamW and the reading of the loss. Written for speed: fused attention, one product for
+q, k and v, gradients set to none, a vocabulary padded to a multiple of 128 (rows of 50257 bf16 logits are slow),
+torch.compile of the model with its loss.
 
-Prints one JSON line: seconds of a step (median), peak bytes that PyTorch had allocated, the bandwidth of a copy (bytes read and written a second),
-and how many parameters there are.
+Prints one JSON line: seconds of a step (median), the peak of PyTorch's allocated bytes, the bandwidth of a copy (bytes
+read and written per second), and the number of parameters.
 """
 
 import argparse
@@ -117,7 +117,7 @@ class Llama(nn.Module):
 
 
 def copy_bandwidth(device):
-    """Bytes read and written a second by a copy of a tensor that no cache holds."""
+    """Bytes read and written per second by a copy of a tensor that no cache holds."""
     source = torch.ones((1 << 28) if device == "cuda" else (1 << 24), device=device)
     target = torch.empty_like(source)
     seconds = []

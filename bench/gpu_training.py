@@ -1,8 +1,8 @@
-"""What `scripts/gpu-check bench` measures: training steps on one GPU beside PyTorch's (gpu_peer.py), in one run.
+"""The measurements of `scripts/gpu-check bench`: training steps on one GPU next to PyTorch's (gpu_peer.py), in one run.
 
-prepare() compiles the programs where dtc is; bench() runs them where the GPU is, each model by dtc and then by PyTorch, and prints
-as soon as it has them a table of steps and one of all kernels of a traced step, without PyTorch's figures where there are none.
-All with bf16, AdamW, no dropout and no clipping; random tokens.
+prepare() compiles the programs where dtc is; bench() runs them where the GPU is, each model by dtc and then by PyTorch.
+As soon as it has them, it prints a table of steps and one of all kernels of a traced step, without PyTorch's figures
+where there are none. All with bf16, AdamW, no dropout and no clipping; random tokens.
 """
 
 import json
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TOKENS = 1024
 SKIPPED = 3  # steps in which algorithms are chosen and graphs are captured
 
-# An example, what differs from it, and rows of a batch. Examples are there where programs are prepared, and nowhere else.
+# An example, what differs from it, and rows of a batch. The examples exist only where programs are prepared.
 MODELS = {
     "gpt2-124m": ("gpt2", {}, 16),
     "gpt2-1.5b": ("gpt2", {"n_layer": 48, "n_embd": 1600, "n_head": 25}, 4),
@@ -61,13 +61,14 @@ def write_tokens(path, count, vocabulary):
 
 
 def lines_of(path):
-    """Whole lines of a file that may still be written."""
+    """The complete lines of a file that may still be written to."""
     text = path.read_text() if path.exists() else ""
     return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
 
 def run_dtc(folder, data, steps, environment, flags, timeout):
-    """Metrics of the measured steps, and the trace of the one after them. Then it is killed: nobody wants its checkpoint."""
+    """Metrics of the measured steps, and the trace of the one after them. Then the run is killed: nobody needs its
+    checkpoint."""
     out, last = folder / "out", SKIPPED + steps
     shutil.rmtree(out, ignore_errors=True)
     command = [folder / "program", "--data", data, "--out", out, "--steps", last + 1000, "--trace",
@@ -86,21 +87,21 @@ def run_dtc(folder, data, steps, environment, flags, timeout):
         finally:
             cases.end(process)
     for line in (folder / "words").read_text().splitlines():
-        if "attention" in line:  # whose kernels it is
+        if "attention" in line:  # says whose kernels attention uses
             print(line.strip())
     trace = json.loads((out / "trace.json").read_text())["traceEvents"]
     return lines_of(out / "metrics.jsonl")[SKIPPED:last], trace
 
 
 def problem_of(words):
-    """The line that says what an exception was; all of it where none does."""
+    """The line that names an exception; the whole output where there is none."""
     lines = [line for line in words.splitlines() if re.match(r"[\w.]*(Error|Exception)\b", line)]
     return (lines[-1] if lines else " ".join(words.split()))[-400:]
 
 
 def run_peer(python, folder, batch, steps, clock, logs):
-    """PyTorch's figures; nothing, and says why, where there are none. torch.compile makes code with a C compiler and
-    Python's headers: where it cannot, the model is run as it is written."""
+    """PyTorch's figures; where there are none, prints why and returns nothing. torch.compile needs a C compiler and
+    Python's headers: without them, the model runs in eager mode."""
     for mode in ["compile", "eager"]:
         command = [*python, ROOT / "bench/gpu_peer.py", folder / "config.json", "--batch", str(batch), "--tokens", str(TOKENS),
                    "--steps", str(steps), "--mode", mode]
@@ -121,7 +122,7 @@ def run_peer(python, folder, batch, steps, clock, logs):
 
 
 def describe_steps(metrics, peer, tokens):
-    """A row of the first table: ours, PyTorch's and their ratios, if there is anything of PyTorch's."""
+    """A row of the first table: ours, PyTorch's and their ratios, where PyTorch has figures."""
     median = lambda key: statistics.median(line[key] for line in metrics)
     seconds = median("time_metrics/end_to_end(s)")
     host = statistics.median(1 - line["time_metrics/device_wait(s)"] / line["time_metrics/end_to_end(s)"] for line in metrics)
@@ -136,8 +137,8 @@ def describe_steps(metrics, peer, tokens):
 
 
 def describe_kernels(trace, bandwidth):
-    """Rows of the second table: every kernel, those that take most of a step first. Of a product's or attention's the rate
-    says little: they compute."""
+    """Rows of the second table: every kernel, those that take most of a step first. The rate says little about products
+    and attention, which mostly compute."""
     kernels = {}
     for event in trace:
         if event.get("cat") == "kernel":
@@ -171,7 +172,8 @@ def show(name, metrics, trace, peer, tokens):
 
 
 def bench(folder, few, python, steps, only, clock, flags, logs):
-    """Prints the tables; returns the exit code: 1 where something did not run. Says nothing of bounds: the reader knows them."""
+    """Prints the tables; returns the exit code: 1 where something did not run. Prints no bounds: the reader knows
+    them."""
     data = folder / "tokens.bin"
     write_tokens(data, 400_000, 250 if few else 50000)
     environment = machine.environment(python)
@@ -190,7 +192,7 @@ def bench(folder, few, python, steps, only, clock, flags, logs):
             failed += 1
             print(f"{name}: {problem}", flush=True)
             continue
-        finally:  # what there is of it
+        finally:  # the available ones
             for each in ["words", "out/metrics.jsonl", "out/trace.json"]:
                 if (folder / name / each).exists():
                     shutil.copy(folder / name / each, logs / f"{name}.{Path(each).name}")

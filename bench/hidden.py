@@ -1,26 +1,27 @@
 #!/usr/bin/env python3
-"""How much of what a step moves is hidden, between two hosts: against what no order can beat, and against PyTorch.
+"""How much of the communication between two hosts is hidden, against the lower bound and against PyTorch.
 
     hidden.py [--torch-python PYTHON] [--build build] [--steps 4] [--rates 40,90,140,300,600]
               [--parts bound,sum,ddp,delay,fsdp,sp,replicas,regret]
 
-GPT-2 124M in f32, four rows of 256 tokens a rank, AdamW, one thread and one core a rank; hosts are two namespaces of this
-machine's network (needs root), of which each sends at most RATE MB/s. The machine and each link are calibrated first, and
-programs are compiled for them (`dtc compile --cluster`), so that their orders are searched.
+GPT-2 124M in f32, four rows of 256 tokens per rank, AdamW, one thread and one core per rank; hosts are two network
+namespaces of this machine (needs root), each of which sends at most RATE MB/s. The machine and each link are calibrated
+first, and programs are compiled for them (`dtc compile --cluster`), so that their orders are searched.
 
   bound  each rate, and ddp, zero1, zero3 and tp with sequence parallelism: the measured step against the lower bound
-  sum    ddp at 140 MB/s, at which the gradients move in about the time of the backward pass: the step against forward +
+  sum    ddp at 140 MB/s, at which the gradients take about as long as the backward pass: the step against forward +
          max(backward, communication) + update, each measured alone
   ddp    the same against DistributedDataParallel over Gloo, the best of its buckets of 1, 25 and 100 MB
-  delay  likewise, with 1 ms of delay each way on the same link: a process between the hosts makes both
+  delay  likewise, with 1 ms of delay in each direction on the same link: a process between the hosts adds both
   fsdp   zero3 at 40 MB/s against FSDP2 over Gloo: step, peak memory of a process, bytes on the wire
-  sp     tp with sequence parallelism against tp alone, plain and in parts of the batch (docs/choices.md) as the search would have it, at
-         140 MB/s: seconds of a step in which a rank waits, foretold and by the trace of a run, and the bytes of its activations beside what the terms of docs/goldens.md say
-  replicas  ddp on two cores of one host against two runs of one rank at once, a core each: tokens a second
-  regret what the order that is foretold to be the fastest takes longer than the fastest of six that are measured (`dtc tune`), of a
-         smaller model, at 140 and 40 MB/s
+  sp     tp with sequence parallelism against tp alone, plain and in parts of the batch (docs/choices.md) as the search
+         would choose, at 140 MB/s: seconds of a step in which a rank waits, predicted and by the trace of a run, and the
+         bytes of its activations next to those of the terms of docs/goldens.md
+  replicas  ddp on two cores of one host against two runs of one rank at once, a core each: tokens per second
+  regret how much longer the order that is predicted to be the fastest takes than the fastest of six that are measured
+         (`dtc tune`), for a smaller model, at 140 and 40 MB/s
 
-Prints tables of medians of all steps but a run's first.
+Prints tables of medians of all steps except a run's first.
 """
 
 import argparse
@@ -46,7 +47,7 @@ LAYERS, WIDTH, WORDS = 12, 768, 50257  # of GPT-2 124M
 
 
 def bound(bench):
-    print("| link | layout | lower bound | foretold | measured | measured over bound |\n|---|---|---|---|---|---|")
+    print("| link | layout | lower bound | predicted | measured | measured over bound |\n|---|---|---|---|---|---|")
     gaps = []
     for rate in map(int, bench.args.rates.split(",")):
         cluster = bench.cluster(rate)
@@ -61,9 +62,9 @@ def bound(bench):
 
 
 def parts_alone(bench):
-    """Seconds of forward, backward and update of one rank that has nobody to talk to, from its trace."""
+    """Seconds of forward, backward and update of one rank without peers, from its trace."""
     program, out = bench.compile_alone(), bench.folder / "alone-out"
-    shutil.rmtree(out, ignore_errors=True)  # of another part of the script
+    shutil.rmtree(out, ignore_errors=True)  # from another part of the script
     subprocess.run(["taskset", "-c", "0", bench.dtc, "run", program, "--data", bench.corpus, "--threads", "1", "--out", out, "--trace",
                     f"3-{bench.steps}"], check=True, stdout=subprocess.DEVNULL)
     steps, parts = bench.steps - 2, {"forward": 0, "backward": 0, "update": 0}
@@ -75,7 +76,7 @@ def parts_alone(bench):
 
 
 def communication_alone(cluster, layout_bytes):
-    """Of an all-reduce between both hosts, at the rate of the largest that was measured."""
+    """Seconds of an all-reduce between both hosts, at the rate of the largest that was measured."""
     rates = [(float(size), float(seconds)) for size, seconds in re.findall(
         r'collective: "all_reduce"\s+ranks: 2\s+bytes: (\S+)\s+seconds: (\S+)', cluster.read_text().split('name: "network"')[1])]
     size, seconds = max(rates)
@@ -93,7 +94,7 @@ def against_sum(bench):
 
 
 def alone(bench):
-    """Seconds of a step of one rank on one core, of dtc and of the peer: what has nothing to do with hosts."""
+    """Seconds of a step of one rank on one core, of dtc and of the peer: the time that does not depend on hosts."""
     parts = parts_alone(bench)
     one = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29499", "OMP_NUM_THREADS": "1"}
     said = subprocess.run(["taskset", "-c", "0", bench.args.torch_python, ROOT / "bench/ddp_step.py", "--batch", str(BATCH), "--tokens",
@@ -143,7 +144,7 @@ def regret(bench):
     model.mkdir()
     model.joinpath("config.json").write_text(json.dumps(config("gpt2", 576, 6)))
     write_tokens(tokens, 40000, VOCABULARY)
-    print("| link | layout | orders | the one foretold to be the fastest | the fastest | regret |\n|---|---|---|---|---|---|")
+    print("| link | layout | orders | the one predicted to be the fastest | the fastest | regret |\n|---|---|---|---|---|---|")
     regrets = []
     for rate in (ALIKE, SLOW):
         cluster = bench.cluster(rate)
@@ -169,8 +170,8 @@ def with_uncertainty(order):
 
 
 def waited(bench, program):
-    """Seconds of a step in which rank 0 computes nothing, as it waits for something that moves or for the other rank, from a trace. What
-    is waited for where it is started has no wait of its own there."""
+    """Seconds of a step in which rank 0 computes nothing, as it waits for a transfer or for the other rank, from a
+    trace. A transfer that is waited for right at its start has no wait of its own there."""
     bench.step(program, bench.net, "--trace", f"3-{bench.steps}")
     return idle_seconds(json.loads((bench.folder / "out/trace.json").read_text())["traceEvents"])
 
@@ -184,22 +185,23 @@ def idle_seconds(events):
 
 
 def activations(bench, program):
-    """Bytes of a rank's activations, gathered ones too, as the plan of memory has them."""
+    """Bytes of a rank's activations, including gathered ones, in the memory plan."""
     said = json.loads(subprocess.run([bench.dtc, "inspect", program, "--json"], check=True, stdout=subprocess.PIPE, text=True).stdout)
     memory = said["roles"][0]["memory"]
     return memory["activations and workspace"] + memory["communication buffers"]
 
 
 def activations_by_terms(layout):
-    """What the layers keep by the terms of docs/goldens.md, in f32 and without dropout, and the logits. Without sequence parallelism
-    norms' inputs are whole, and what products read of them is made again; with it that was gathered and is kept."""
+    """What the layers keep by the terms of docs/goldens.md, in f32 and without dropout, and the logits. Without
+    sequence parallelism the norms' inputs are whole, and their outputs, which products read, are recomputed; with it
+    these are gathered and kept."""
     terms = 40 + 8 * RANKS if layout == "tp+sp" else 32 + 8 * RANKS
     return BATCH * TOKENS / RANKS * (LAYERS * terms * WIDTH + 4 * WORDS)
 
 
 def against_tp(bench):
     cluster, exposed = bench.cluster(ALIKE), {}
-    print("| layout | step, foretold | waited for, foretold | waited for, measured | activations | by dtc's terms |\n"
+    print("| layout | step, predicted | waited for, predicted | waited for, measured | activations | by dtc's terms |\n"
           "|---|---|---|---|---|---|")
     for layout in ("tp whole", "tp", "tp+sp"):
         program = bench.compile_for(layout, cluster)
@@ -209,12 +211,12 @@ def against_tp(bench):
               f"{activations(bench, program) / 1e6:.0f} MB | {activations_by_terms(layout) / 1e6:.0f} MB |", flush=True)
     for layout, how in ("tp whole", "plain tp"), ("tp", "tp in parts of the batch, too"):
         foretold, measured = (sp / tp for tp, sp in zip(exposed[layout], exposed["tp+sp"]))
-        print(f"\nexposed with sp over {how}: {foretold:.3f} foretold, {measured:.3f} measured", flush=True)
+        print(f"\nexposed with sp over {how}: {foretold:.3f} predicted, {measured:.3f} measured", flush=True)
     print()
 
 
 def two_at_once(bench, program):
-    """The mean of the median steps of two runs that know nothing of each other, a core each."""
+    """The mean of the median steps of two independent runs, one core each."""
     outs = [bench.folder / f"single{core}" for core in range(RANKS)]
     for out in outs:
         shutil.rmtree(out, ignore_errors=True)

@@ -21,7 +21,7 @@ struct HostRank {
   int rank, perHost;
   std::vector<std::string> addresses;
 
-  /// `words` are a program's with its name; there are at least five.
+  /// `words` are a program's arguments, its name first; there are at least five.
   static HostRank of(int count, char **words) {
     return {words[1], std::atoi(words[2]), std::atoi(words[3]), {words + 4, words + count}};
   }
@@ -39,7 +39,7 @@ struct HostRank {
   }
 };
 
-/// A job that a rank has joined, whose server is the first rank's.
+/// A job that a rank has joined, served by the first rank.
 struct JoinedJob {
   std::unique_ptr<job::Server> server;
   std::shared_ptr<Membership> membership;
@@ -69,7 +69,7 @@ inline JoinedJob joinAs(const HostRank &place, const std::string &program) {
   return joined;
 }
 
-/// A measurement's main: runs `work` as the rank that its words say, and gives the exit code.
+/// A measurement's main: runs `work` as the rank that its arguments name, and returns the exit code.
 template <typename Work> int runHostRank(int count, char **words, const char *program, const Work &work) {
   if (count < 5) {
     std::fprintf(stderr, "usage: %s DIRECTORY RANK RANKS_PER_HOST ADDRESS...\n", program);

@@ -3,9 +3,10 @@
 
     make_llama.py DIRECTORY [--seed 1]
 
-Llama 3.2 1B has 16 layers, grouped-query attention with four query heads a key/value head, tied embeddings and the llama3 scaling of
-rotary positions. So has this one, but it is 512 wide instead of 2048, with 8 query heads of 64 instead of 32, an MLP of 2048 instead of
-8192 and 16384 tokens instead of 128256: 69 million parameters instead of 1236. Needs torch and transformers.
+Llama 3.2 1B has 16 layers, grouped-query attention with four query heads per key/value head, tied embeddings and the
+llama3 scaling of rotary positions. So does this model, but it is 512 wide instead of 2048, with 8 query heads of 64
+instead of 32, an MLP of 2048 instead of 8192 and 16384 tokens instead of 128256: 69 million parameters instead of 1236.
+Needs torch and transformers.
 """
 
 import argparse

@@ -3,9 +3,10 @@
 
     pipeline_step.py [--ranks 1|2] [--cut 9] [--batch 1] [--tokens 64] [--micro-batches 8] [--steps 5]
 
-f32, no dropout, AdamW. Two ranks are processes of this machine with a core each, which run torch.distributed.pipelining's 1F1B
-over Gloo: the embeddings and the first `cut` layers, and the rest with the head. One rank accumulates as many micro-batches.
-Prints one JSON line: seconds (median and least over the steps) and the loss.
+f32, no dropout, AdamW. Two ranks are processes of this machine with a core each, which run
+torch.distributed.pipelining's 1F1B over Gloo: one has the embeddings and the first `cut` layers, the other the rest
+with the head. A single rank accumulates as many micro-batches. Prints one JSON line: seconds (median and least over the
+steps) and the loss.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from gpt2_step import LAYERS, POSITIONS, VOCABULARY, WIDTH, Block
 
 
 class Part(nn.Module):
-    """Layers from `first` to before `end`, with the embeddings in front of the first and the head behind the last."""
+    """Layers from `first` to before `end`, with the embeddings before the first and the head after the last."""
 
     def __init__(self, first, end):
         super().__init__()

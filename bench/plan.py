@@ -1,22 +1,24 @@
 #!/usr/bin/env python3
-"""What a planner's questions cost beside compiling: GPT-3 175B, 96 layers, dp=512, tp=8; and a search's, GPT-2 124M.
+"""The cost of a planner's questions next to compiling: GPT-3 175B, 96 layers, dp=512, tp=8; and of a search's, GPT-2 124M.
 
     plan.py [--build build] [--before BUILD] [--rounds 5] [--orders 50] [--effort 24]
             [--parts questions,search,scheduled]
 
-`--before` names a build whose `dtc compile` is the measure, for instance of commit 406e13e:
+`--before` names the build whose `dtc compile` is the reference, for instance of commit 406e13e:
 
     git worktree add ../before 406e13e && cd ../before && cmake -G Ninja -B build && ninja -C build dtc dtc-program
 
-Without it the build itself is. Both run alternately, and all numbers are seconds of the processor in user mode: other
-work on the machine makes them larger, but not by much. `plan_bench` (bench/plan/plan.cpp, `ninja -C BUILD plan_bench`)
-asks the planner.
+Without it the build itself is the reference. Both run alternately, and all numbers are user CPU seconds: other work on
+the machine makes them larger, but not by much. `plan_bench` (bench/plan/plan.cpp, `ninja -C BUILD plan_bench`) asks the
+planner.
 
-  search  GPT-2 124M on two hosts of one core with 140 MB/s between them: how many candidate plans, choices that are planned and
-          simulated, take the time of one compilation in the simple order. Reading the model, *what* and *where* are taken off
-          that time, as they are gone through once. `search_bench` (bench/plan/search.cpp) searches
-  scheduled  GPT-3 175B in bf16 for 4096 H100s, dp=64, tp=8 with megatron-sp, pp=8: compiled with `--cluster`, so that the order is searched,
-          the step proven not to hang and simulated, and remedies are sought, beside compiling in the simple order
+  search  GPT-2 124M on two hosts of one core with 140 MB/s between them: how many candidate plans (choices that are
+          planned and simulated) take the time of one compilation in the simple order. Reading the model, *what* and
+          *where* are subtracted from that time, as they are run only once. `search_bench` (bench/plan/search.cpp)
+          searches
+  scheduled  GPT-3 175B in bf16 for 4096 H100s, dp=64, tp=8 with megatron-sp, pp=8: compiled with `--cluster`, so that
+          the order is searched, the step is proven not to hang and simulated, and remedies are sought, compared with
+          compiling in the simple order
 """
 
 import argparse

@@ -1,5 +1,5 @@
-# Sourced as `source prepare.sh TARGET [BUILD_DIRECTORY]`: builds dtc and the measurement, sets `build` and `work`, a folder
-# that goes when the script ends, and stands in the source directory.
+# Sourced as `source prepare.sh TARGET [BUILD_DIRECTORY]`: builds dtc and the measurement, sets `build` and `work`, a
+# folder that is removed when the script ends, and changes to the source directory.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${2:-build}

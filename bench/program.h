@@ -1,4 +1,4 @@
-// What the measurements of a compiled program's step have in common.
+// What the measurements of a compiled program's step share.
 #pragma once
 
 #include "bench/timing.h"
@@ -11,8 +11,8 @@
 
 namespace dtc {
 
-/// The manifest of the program that the first argument names. Ends the process where there are not more words than
-/// `least`, the program's own name among them, or no manifest that can be read.
+/// The manifest of the program that the first argument names. Ends the process where there are not more than `least`
+/// arguments, the program's own name included, or no manifest that can be read.
 inline abi::Manifest manifestOf(int argc, char **argv, int least, const char *usage) {
   if (argc <= least) {
     std::fprintf(stderr, "usage: %s\n", usage);

@@ -1,4 +1,4 @@
-"""Starting the ranks of a measurement, by the environment that torchrun gives, dtc's and a peer's alike."""
+"""Starts the ranks of a measurement, dtc's and a peer's alike, with the environment that torchrun provides."""
 
 import itertools
 import json
@@ -6,12 +6,13 @@ import os
 import subprocess
 
 RANKS = 2
-ports = itertools.count(29500)  # each start its own: the last one's may still be closing
+ports = itertools.count(29500)  # each start has its own port: the last one's may still be closing
 
 
 def run_ranks(command_of, net=None):
-    """A process a rank: on this machine, sharing both cores, or on a host of `net` each (Hosts of test/e2e/hosts.py), with the
-    core of its number. What rank 0 printed, and the largest peak of resident memory in GiB, as the kernel counts it."""
+    """Runs a process per rank: on this machine, sharing both cores, or each on a host of `net` (Hosts of
+    test/e2e/hosts.py), on the core of its number. Returns rank 0's output, and the largest peak of resident memory in
+    GiB, as the kernel counts it."""
     port, jobs, peaks = next(ports), [], []
     for rank in range(RANKS):
         environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(RANKS), "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1",
@@ -39,6 +40,6 @@ def on_machine(rank):
 
 
 def step_seconds(out):
-    """Of all steps of a run of dtc, by what it wrote into its folder."""
+    """Seconds of all steps of a run of dtc, from the files in its folder."""
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     return [line["time_metrics/end_to_end(s)"] for line in lines if "time_metrics/end_to_end(s)" in line]

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""What a GPT-2 124M step keeps and what that costs: dtc by ways and limits, PyTorch's checkpointing at its points.
+"""What a GPT-2 124M step keeps and what that costs: dtc by ways and limits, PyTorch with its forms of checkpointing.
 
     recompute.py [--torch-python PYTHON] [--build build] [--batch 4] [--tokens 1024] [--steps 2] [--rounds 3] [--limits 6] [--threads 1]
 
-dtc: `none`, `cheap`, `regather`, `selective`, `full`, and `auto` at limits evenly from the least peak to that of `none`. Of each the promised
-peak (the arena), the process's own, and the median seconds of a step; the first of a run is left out. PyTorch (recompute_step.py):
-nothing, each block, products and attention kept, and the budget API, which promises a share of what lies between `budget:0` and
-`compile`. f32, no dropout, AdamW. All are run once a round, one after the other, so that what slows the machine down for a while slows
-all of them down. Prints a table, and for `auto` at half of what `none` has more than `full` the share of `full`'s extra time.
+dtc: `none`, `cheap`, `regather`, `selective`, `full`, and `auto` at limits spread evenly from the least peak to that of
+`none`. For each the promised peak (the arena), the process's own, and the median seconds of a step; the first step of a
+run is left out. PyTorch (recompute_step.py): no checkpointing, each block, products and attention kept, and the budget
+API, which promises a share of the range between `budget:0` and `compile`. f32, no dropout, AdamW. All are run once per
+round, one after the other, so that a temporary slowdown of the machine affects all of them. Prints a table, and for
+`auto`, at half of what `none` has more than `full`, the share of `full`'s extra time.
 """
 
 import argparse
@@ -69,7 +70,7 @@ class Bench:
 
 
 class Way:
-    """A program or a peer, with what its runs have told."""
+    """A program or a peer, with the results of its runs."""
 
     def __init__(self, name, run, promised=0):
         self.name, self.run, self.promised = name, run, promised
@@ -89,7 +90,7 @@ class Way:
 
 
 def compiled_ways(bench, limits):
-    """By what is made again, and `auto` by the share of the activations' memory that it may take."""
+    """Keyed by what is recomputed, and for `auto` by the share of the activations' memory that it may use."""
     def way(name, recompute, *words):
         program, promised, said = bench.compile(name.replace(" ", "-"), recompute, *words)
         return Way(f"dtc {name}{': ' + said if words else ''}", functools.partial(bench.run, program), promised)
@@ -103,7 +104,7 @@ def compiled_ways(bench, limits):
 
 
 def promise_budgets(peers):
-    """A budget is a share of what the compiled step has more than at none."""
+    """A budget is a share of the memory that the compiled step takes above that of budget 0."""
     least, most = peers[BUDGETS[0]].peak, peers["compile"].peak
     for way in BUDGETS[1:]:
         peers[way].promised = least + float(way.removeprefix("budget:")) * (most - least)

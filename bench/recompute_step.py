@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Times a GPT-2 124M training step in PyTorch that computes again instead of keeping: the peer of bench/recompute.py.
+"""Times a GPT-2 124M training step in PyTorch that recomputes instead of keeping: the peer of bench/recompute.py.
 
     recompute_step.py --way none|full|selective|budget:SHARE [--batch 4] [--tokens 1024] [--steps 3] [--threads 1]
 
-The model of gpt2_step.py, f32, no dropout. `full` checkpoints each block (torch.utils.checkpoint), `selective` keeps the results
-of products and attention (create_selective_checkpoint_contexts), `budget:0.5` is torch.compile with
-torch._functorch.config.activation_memory_budget, `none` and `compile` are eager and compiled as they are. Prints one JSON line:
-seconds of each step but the first, and peak resident memory. Needs torch from PyPI in an environment of its own.
+The model of gpt2_step.py, f32, no dropout. `full` checkpoints each block (torch.utils.checkpoint), `selective` keeps
+the results of products and attention (create_selective_checkpoint_contexts), `budget:0.5` is torch.compile with
+torch._functorch.config.activation_memory_budget, `none` and `compile` are eager and compiled without checkpointing.
+Prints one JSON line: seconds of each step except the first, and peak resident memory. Needs torch from PyPI in an
+environment of its own.
 """
 
 import argparse

@@ -1,11 +1,12 @@
-"""Two hosts as network namespaces whose link has a delay and a rate, which a process between them makes (bench/hosts/relay.cpp)."""
+"""Two hosts as network namespaces whose link has a delay and a rate, simulated by a process between them
+(bench/hosts/relay.cpp)."""
 
 import os
 import subprocess
 
 
 class RelayedHosts:
-    """As Hosts of test/e2e/hosts.py. `delay` in milliseconds each way, `rate` in MB/s (0: unlimited)."""
+    """Like Hosts of test/e2e/hosts.py. `delay` in milliseconds in each direction, `rate` in MB/s (0: unlimited)."""
 
     count = 2
 

@@ -3,8 +3,8 @@
 
     rendezvous_peer.py [RANKS]
 
-Processes are forked when torch is loaded, the store's first; each joins it and passes two barriers over it. Prints seconds from
-before the first fork until the last has joined, and until the last has passed both.
+Processes are forked when torch is loaded, the store's first; each joins it and passes two barriers over it. Prints
+seconds from before the first fork until the last process has joined, and until the last has passed both barriers.
 """
 
 import datetime

@@ -18,7 +18,7 @@ def write_tokens(path, count):
 
 
 def lengthen(metrics, steps):
-    """The lines of a real run, again and again under new numbers, each loss a little different."""
+    """The lines of a real run, repeated under new numbers, each loss a little different."""
     lines = [json.loads(line) for line in metrics.read_text().splitlines()]
     lines = [line for line in lines if "lr" in line]
     with open(metrics, "w") as file:

@@ -1,4 +1,4 @@
-// How many commands of a program's step are simulated in a second: simulate PROGRAM CLUSTER [ROUNDS].
+// How many commands of a program's step are simulated per second: simulate PROGRAM CLUSTER [ROUNDS].
 #include "timing/events/simulate.h"
 #include "bench/program.h"
 #include "runtime/abi/timetables.h"

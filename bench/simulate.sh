@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a simulation costs, and what recording does: the rows of simulate.md.
+# The cost of a simulation, and that of recording: the rows of simulate.md.
 #
 #   bench/simulate.sh [BUILD_DIRECTORY]
 source "$(dirname "$0")/prepare.sh" simulate "$@"
@@ -22,7 +22,7 @@ python3 -c "print(f'GPT-3 175B, dp=64,tp=8,pp=8: compile {$compiling:.2f} s, sim
 "$dtc" compile examples/gpt2 --mesh dp=2,tp=2 -o "$work/gpt2" >/dev/null
 echo "GPT-2 124M, dp=2,tp=2, from the flat copy: $("$build/bench/simulate" "$work/gpt2" examples/clusters/two_cores.textproto)"
 
-# What a run records for a report: steps with a trace of all of them beside steps without.
+# The cost of recording for a report: steps with a trace of all of them next to steps without.
 "$dtc" compile examples/gpt-small --mesh dp=2 --set checkpoint_every=0 --set eval_every=0 -o "$work/small" >/dev/null
 python3 - "$work" <<'TOKENS'
 import pathlib, sys

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""From the start of a compiled program to the begin of its first step: GPT-2 124M, seeded initial weights.
+"""From the start of a compiled program to the start of its first step: GPT-2 124M, seeded initial weights.
 
     start_up.py [--build build] [--rounds 5]
 
-The time from exec to the end of the first step, less the step itself as the program measures it: mapping the program,
-checking the data, making the arena, initial weights, compiling nothing. Prints the median for one rank with two threads
-and for dp=2 with one thread each.
+The time from exec to the end of the first step, minus the step itself as the program measures it: mapping the program,
+checking the data, allocating the arena, initial weights, compiling nothing. Prints the median for one rank with two
+threads and for dp=2 with one thread each.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from data_parallel import compile_for
 
 def seconds_to_first_step(build, folder, program, ranks):
     out = folder / f"out-{ranks}"
-    shutil.rmtree(out, ignore_errors=True) # dtc would not write over another run's results
+    shutil.rmtree(out, ignore_errors=True) # dtc refuses to overwrite another run's results
     begin = time.monotonic()
     run = subprocess.Popen([build / "bin/dtc", "run", "-n", str(ranks), program, "--data", folder / "tokens.bin", "--steps",
                             "1", "--set", "eval_batches=1", "--out", out], stdout=subprocess.PIPE, text=True)

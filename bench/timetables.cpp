@@ -1,4 +1,4 @@
-// How fast timetables are made and checked: timetables [RANKS] [STAGES_PER_RANK] [MICRO_BATCHES] [ROUNDS].
+// How fast timetables are generated and checked: timetables [RANKS] [STAGES_PER_RANK] [MICRO_BATCHES] [ROUNDS].
 #include "timing/timetables/check.h"
 #include "timing/timetables/named.h"
 #include "timing/timetables/simulate.h"

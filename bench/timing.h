@@ -1,4 +1,4 @@
-// How the measurements between ranks take their times.
+// How the measurements between ranks are timed.
 #pragma once
 
 #include "runtime/comm/communicator.h"
@@ -18,7 +18,7 @@ inline double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// The slowest rank's time for `work`, begun by all together.
+/// The slowest rank's time for `work`, which all begin together.
 template <typename Work> double timeOf(Communicator &communicator, const Work &work) {
   communicator.barrier();
   double begin = seconds();

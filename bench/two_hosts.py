@@ -28,7 +28,7 @@ class Bench(Machine):
         self.clusters = {}
 
     def cluster(self, rate):
-        """The file of the two hosts at a rate, to which the link is then limited."""
+        """The cluster file of the two hosts at a rate, to which the link is then limited."""
         self.limit(rate)
         if rate not in self.clusters:
             self.clusters[rate] = self.calibrate_network(self.devices, f"network{rate}")
@@ -46,7 +46,7 @@ class Bench(Machine):
         return program
 
     def compile_alone(self):
-        """For one rank that has nobody to talk to."""
+        """For one rank without peers."""
         program = self.folder / "alone"
         subprocess.run([self.dtc, "compile", ROOT / "examples/gpt2", *self.settings(BATCH), "-o", program], check=True,
                        stdout=subprocess.DEVNULL)
@@ -57,7 +57,7 @@ class Bench(Machine):
                 "validation_fraction=0", "--set", f"steps={self.steps}"]
 
     def step(self, program, net, *words):
-        """Median seconds of a step of dtc, and the peak; without a `net` on this machine."""
+        """Median seconds of a step of dtc, and the peak memory; without a `net` on this machine."""
         out = self.folder / "out"
         shutil.rmtree(out, ignore_errors=True)
         _, peak = run_ranks(lambda rank: [program, "--data", self.corpus, "--threads", 1, "--out", out, *words], net)

@@ -1,9 +1,9 @@
 // Measures all-reduce between ranks of one host: ours through shared memory and Gloo's over loopback, alternately in
-// one run, beside a probe of the machine's copy bandwidth.
+// one run, next to a probe of the machine's copy bandwidth.
 //
-// Prints a Markdown table. Bus bandwidth is 2 (p - 1) / p * bytes / time, the field's convention: what each rank's link
-// would carry in a ring. A time is the median over the rounds of the slowest rank's time. The probe copies between
-// buffers of 64 MiB in all ranks at once and counts bytes read plus bytes written by all.
+// Prints a Markdown table. Bus bandwidth is 2 (p - 1) / p * bytes / time, the field's convention: the load of each
+// rank's link in a ring. A time is the median over the rounds of the slowest rank's time. The probe copies between
+// buffers of 64 MiB in all ranks at once and counts the bytes that all of them read and write.
 #include "bench/forked_ranks.h"
 #include "bench/timing.h"
 #include "runtime/comm/local/reduce.h"

@@ -1,9 +1,9 @@
-// One rank of a measurement of many small all-reduces: each with a start of its own, and all as parts of one,
-// alternately in one run. `run` starts the ranks, on one host or in namespaces of the network.
+// One rank of a measurement of many small all-reduces: each started on its own, and all as parts of one start,
+// alternately in one run. `run` starts the ranks, on one host or in network namespaces.
 //
 //   bench_buckets DIRECTORY RANK RANKS_PER_HOST ADDRESS...     an address for each host; the token is in DTC_TOKEN
 //
-// Prints a line of a Markdown table for each size. A time is the median over the rounds of the slowest rank's.
+// Prints a line of a Markdown table for each size. A time is the median over the rounds of the slowest rank's time.
 #include "bench/host_ranks.h"
 #include "bench/timing.h"
 #include "runtime/abi/commands.h"

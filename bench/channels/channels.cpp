@@ -36,7 +36,7 @@ Group pairOf(int rank, int stride, uint32_t channel) {
 }
 
 void measure(Communicator &communicator, Arena &arena, uint64_t bytes) {
-  // Two ranks meet twice; four in a square meet one neighbour on each channel, as dp and tp do.
+  // Two ranks meet twice; in a square of four, each rank meets one neighbour on each channel, as with dp and tp.
   int rank = communicator.rank(), ranks = communicator.size();
   Group one = pairOf(rank, 1, 0), two = pairOf(rank, ranks == 2 ? 1 : 2, 1);
   abi::Command first = allReduce(0, bytes), second = allReduce(bytes, bytes);

@@ -1,12 +1,12 @@
-// One rank of a measurement of all-reduce between hosts: ours and Gloo's, alternately in one run, beside a probe of the
-// connection. `run` starts the ranks in namespaces of the network.
+// One rank of a measurement of all-reduce between hosts: ours and Gloo's, alternately in one run, next to a probe of
+// the connection. `run` starts the ranks in network namespaces.
 //
 //   bench_hosts DIRECTORY RANK RANKS_PER_HOST ADDRESS...     an address for each host; the token is in DTC_TOKEN
 //
 // Prints a line of a Markdown table for each size. Of Gloo's algorithms the one with the best median counts. A time is
-// the median over the rounds of the slowest rank's time. Ours is measured without hashes of what is sent, and with. The
-// probe sends and receives, between a rank of the first and one of the last host, as many bytes as each rank of an
-// all-reduce between these two must.
+// the median over the rounds of the slowest rank's time. Ours is measured without hashes of the messages, and with
+// them. The probe sends and receives, between a rank of the first and one of the last host, as many bytes as each rank
+// must in an all-reduce between these two.
 #include "runtime/comm/hosts/hosts.h"
 #include "bench/host_ranks.h"
 #include "bench/timing.h"
@@ -32,7 +32,7 @@ namespace {
 
 constexpr int Rounds = 11;
 
-/// Moves bytes one way, without any care for what else there is to do.
+/// Moves bytes one way, with no other work.
 void pump(int socket, std::byte *data, uint64_t bytes, bool sends) {
   for (uint64_t at = 0; at < bytes;) {
     size_t piece = std::min<uint64_t>(bytes - at, 1 << 20);
@@ -48,7 +48,7 @@ void pump(int socket, std::byte *data, uint64_t bytes, bool sends) {
   }
 }
 
-/// Gloo's ways to do what `run` does.
+/// Gloo's versions of what `run` does.
 struct Peer {
   const char *name;
   std::function<void()> run;
@@ -139,7 +139,7 @@ void runRank(const HostRank &place, const JoinedJob &job) {
   auto hashing = connectHosts(job.membership, {.path = meeting + "-hashing"}, arena, {place.everybody(0)},
                               HostsOptions{.hashedUpTo = std::numeric_limits<double>::infinity()});
 
-  // The probe is the first rank's and the first of the last host.
+  // The probe runs between the first rank and the first rank of the last host.
   int other = place.ranks() - place.perHost;
   std::vector<SharedDescriptor> probe(2);
   if (place.rank == 0 || place.rank == other)

@@ -1,5 +1,5 @@
-// A link with a delay and a rate, between two namespaces of the network: what comes out of one's tap device goes into the
-// other's a while later. For measurements where the system has no queueing discipline that delays (netem).
+// A link with a delay and a rate, between two network namespaces: packets from one's tap device go into the other's
+// some time later. For measurements on systems without a queueing discipline that delays (netem).
 //
 //   bench_relay NAMESPACE NAMESPACE DELAY_MS RATE_MBPS
 //
@@ -25,7 +25,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr size_t largestFrame = 65536;
-/// What may wait for its turn on the link: when that is full, senders wait, as at a card.
+/// How much may wait for its turn on the link: when that is full, senders wait, as with a network card.
 constexpr size_t mostWaiting = 4 * largestFrame;
 
 [[noreturn]] void fail(const std::string &what) {
@@ -78,7 +78,7 @@ public:
     }
   }
 
-  /// When there is something to do, at the latest.
+  /// The latest time at which there is something to do.
   Clock::time_point next() const {
     Clock::time_point next = Clock::time_point::max();
     if (!frames.empty())
@@ -96,9 +96,9 @@ private:
   int from, to;
   double delay, rate;
   Clock::time_point free{};
-  std::deque<Frame> frames; ///< those that have left are the first
-  size_t left = 0;          ///< how many have
-  size_t waiting = 0;       ///< bytes of those that have not
+  std::deque<Frame> frames; ///< the frames that have left come first
+  size_t left = 0;          ///< how many have left
+  size_t waiting = 0;       ///< bytes of those that have not left
 };
 
 } // namespace

@@ -1,7 +1,7 @@
 // How long many ranks of one machine take to meet: processes that join a job's server, exchange a number and leave.
 //   bench_rendezvous RANKS
-// Prints seconds from before the first process is started until all have the table of all, and until all have met
-// twice.
+// Prints the seconds from before the first process is started until all have the table of all ranks, and until all have
+// met twice.
 #include "runtime/job/member.h"
 
 #include <cstdio>
@@ -15,7 +15,7 @@ using namespace dtc;
 using Clock = std::chrono::steady_clock;
 
 namespace {
-/// When the last rank came so far; written by all, read when they have ended.
+/// When the last rank came this far; written by all, read when they have ended.
 struct Times {
   std::atomic<int64_t> joined, met;
   void note(std::atomic<int64_t> &latest) {
@@ -31,7 +31,7 @@ int main(int argc, char **argv) {
   job::Key token = job::randomKey();
   void *memory = mmap(nullptr, sizeof(Times), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   auto &times = *new (memory) Times();
-  // The port is known before the children are, and the server's thread is no child's.
+  // The port is known before the children start, and no child inherits the server's thread.
   Descriptor probe = job::listenAt({"127.0.0.1", 0});
   job::Endpoint place = job::localEndpoint(probe.get());
   probe = Descriptor();

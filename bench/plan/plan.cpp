@@ -1,10 +1,10 @@
-// What a planner's questions cost: user seconds of this process, by getrusage, one line of JSON.
+// The cost of a planner's questions: user seconds of this process, by getrusage, one line of JSON.
 //
 //   plan_bench MODEL MESH BATCH SEQUENCE ORDERS
 //
 // `first`: from the model's file to the first plan. Of that `load` reads the file, `place` is *what* and *where*, which
-// a planner does once, `lower` the rest. `again`: another order of the same commands, the median and the greatest of
-// ORDERS different ones. `gathers`: other gathers, so that *keep* and *how* are done once more.
+// a planner runs once, `lower` the rest. `again`: another order of the same commands, the median and the maximum over
+// ORDERS different ones. `gathers`: other gathers, so that *keep* and *how* are run once more.
 #include "frontends/Frontend.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "passes/pipelines/search/Planner.h"

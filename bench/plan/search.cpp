@@ -1,10 +1,10 @@
-// What candidate plans cost: user seconds of this process, by getrusage, one line of JSON.
+// The cost of candidate plans: user seconds of this process, by getrusage, one line of JSON.
 //
 //   search_bench MODEL MESH STRATEGY BATCH SEQUENCE CLUSTER EFFORT
 //
-// A search for an order on a cluster, as `dtc compile --cluster` makes it: each candidate changes choices, is planned
-// and is simulated. `place`: reading the model, *what* and *where*, which are gone through once; `search`: all else,
-// over `plans` candidates, of which `fit` came to be simulated and fit.
+// A search for an order on a cluster, as in `dtc compile --cluster`: each candidate changes choices, is planned and is
+// simulated. `place`: reading the model, *what* and *where*, which are run once; `search`: all else, over `plans`
+// candidates, of which `fit` were simulated and fit.
 #include "frontends/Frontend.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "passes/pipelines/search/SearchOrder.h"
@@ -39,7 +39,7 @@ int main(int argc, char **argv) {
     return 1;
   double placing = userSeconds();
   timing::Layout layout(timing::readCluster(argv[6]), planner->mesh());
-  options.layout = &layout; // which buckets ask for costs
+  options.layout = &layout; // bucket sizes depend on its costs
   mlir::FailureOr<SearchedOrder> searched =
       searchOrder(*planner, options.choices, layout, {std::strtoull(argv[7], nullptr, 10), 0});
   if (failed(searched))

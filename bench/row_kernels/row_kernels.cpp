@@ -1,4 +1,4 @@
-// Measures generated kernels that do little with each element against copying memory: softmax and cross-entropy over a
+// Compares generated kernels that do little work per element with copying memory: softmax and cross-entropy over a
 // vocabulary of 50257, and dropout.
 //
 // Functions of a model are lowered as `dtc compile` lowers them, and every launch is run on one thread, on operands far
@@ -32,7 +32,7 @@ namespace {
 
 constexpr int Repetitions = 21;
 
-/// Softmax, and cross-entropy alone, as evaluation has it.
+/// Softmax, and cross-entropy alone, as in evaluation.
 const char *forward = R"(
   func.func @softmax(%x: tensor<256x50257xf32>) -> tensor<256x50257xf32> {
     %max = dt.reduce max %x over [1] : tensor<256x50257xf32> -> tensor<256xf32>
@@ -55,7 +55,7 @@ const char *forward = R"(
   }
 )";
 
-/// Cross-entropy with its gradient, as training has it: @loss is differentiated to @micro.
+/// Cross-entropy with its gradient, as in training: @loss is differentiated to @micro.
 const char *training = R"(
   func.func @loss(%x: tensor<256x50257xf32> {dt.port = #dt.port<parameter "x">}, %t: tensor<256xi32>)
       -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">}, tensor<f32> {dt.port = #dt.port<output "token_count">}) {
@@ -67,7 +67,7 @@ const char *training = R"(
   }
 )";
 
-/// Seconds of this thread: other work on the machine, which would have to wait its turn, does not count.
+/// CPU seconds of this thread, so that other work on the machine does not count.
 double now() {
   timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -87,7 +87,7 @@ double median(std::vector<double> values) {
 
 int64_t bytesOf(Type type) { return dt::bytesOf(type); }
 
-/// Memory in which a function's values lie one behind the other.
+/// Memory in which a function's values are stored one after the other.
 class Memory {
 public:
   explicit Memory(int64_t bytes) : arena(bytes, bytes) {}
@@ -103,8 +103,8 @@ private:
   int64_t used = 0;
 };
 
-/// A function that consists of launches, and its values in memory. In place, results lie on operands where they may, as
-/// the memory plan puts them.
+/// A function that consists of launches, and its values in memory. In place, results overwrite operands where they may,
+/// as in the memory plan.
 class Program {
 public:
   Program(func::FuncOp function, Kernels &kernels, const KernelLibrary &library, bool inPlace)
@@ -142,7 +142,7 @@ public:
   }
 
   int64_t bytes = 0;      ///< of operands and results
-  bool isInPlace = false; ///< a large result lies on an operand
+  bool isInPlace = false; ///< a large result overwrites an operand
 
 private:
   struct Call {
@@ -174,7 +174,7 @@ void measure(const char *name, const Program &program) {
   constexpr int64_t copied = int64_t(51) << 20;
   static Memory memory(2 * copied + 64);
   static std::byte *from = memory.take(copied), *to = memory.take(copied);
-  std::memset(from, 1, copied); // memory never written is one page of zeros, read from the cache
+  std::memset(from, 1, copied); // memory that was never written is one page of zeros, read from the cache
   auto copy = [&] { std::memcpy(to, from, copied); };
   std::vector<double> copies, rates, shares;
   for (int repetition = -2; repetition < Repetitions; ++repetition) { // the first ones warm up
