@@ -39,8 +39,8 @@ function(dtc_mlir_executable name)
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} MLIR LLVM)
 endfunction()
 
-# dtc_test(NAME SOURCES... [PROCESSORS n] LIBS libs...): a GoogleTest executable, one ctest entry a test case. Each counts as
-# so many jobs beside others.
+# dtc_test(NAME SOURCES... [PROCESSORS n] LIBS libs...): a GoogleTest executable, one ctest entry per test case. Each
+# counts as this many jobs when tests run in parallel.
 function(dtc_test name)
   cmake_parse_arguments(ARG "" "PROCESSORS" "LIBS" ${ARGN})
   if(NOT ARG_PROCESSORS)

@@ -12,7 +12,7 @@ foreach(name lldELF lldCommon)
   find_library(DTC_${name} ${name} HINTS "${LLVM_LIBRARY_DIRS}" "${LLVM_LIBRARY_DIR}" REQUIRED)
   list(APPEND DTC_LLD_LIBRARIES "${DTC_${name}}")
 endforeach()
-foreach(name zstd z) # of lldELF's own
+foreach(name zstd z) # that lldELF itself needs
   find_library(DTC_${name} ${name} REQUIRED)
   list(APPEND DTC_LLD_LIBRARIES "${DTC_${name}}")
 endforeach()

@@ -1,6 +1,6 @@
 # Writes C++ that defines the texts of files, for an executable that can be moved:
 #   cmake -DOUTPUT=FILE.cpp -DNAMES=one,two -DFILES=path1,path2 -P EmbedFiles.cmake
-# makes `extern const std::string_view one, two` of namespace dtc.
+# defines `extern const std::string_view one, two` of namespace dtc.
 string(REPLACE "," ";" NAMES "${NAMES}")
 string(REPLACE "," ";" FILES "${FILES}")
 set(code "#include <string_view>\n\nnamespace dtc {\n")

@@ -1,5 +1,5 @@
 # cmake -DHELP2MAN=... -DDTC=... -DVERB="data pack" -DVERSION=... -DOTHERS=dtc,dtc-run -DOUTPUT=... -P WriteManPage.cmake
-# A manual page from a verb's --help; without a verb that of dtc itself.
+# A manual page from a verb's --help; without a verb, that of dtc itself.
 cmake_minimum_required(VERSION 3.25)
 string(REPLACE " " ";" words "${VERB}")
 string(REPLACE " " "-" page "dtc ${VERB}")
@@ -24,7 +24,7 @@ execute_process(COMMAND "${HELP2MAN}" --no-info "--name=${summary}" "--version-s
   --manual=dtc "--include=${include}" "${DTC} ${VERB}" OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
 file(REMOVE "${include}")
 
-# It takes the executable for the page's name.
+# help2man takes the executable's name for the page.
 string(TOUPPER "${page}" title)
 string(REGEX REPLACE "\n\\.TH [^ ]+ " "\n.TH ${title} " text "${text}")
 string(REGEX REPLACE "\n\\.SH NAME\n[^\\\\]*" "\n.SH NAME\n${page} " text "${text}")
