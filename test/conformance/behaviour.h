@@ -28,7 +28,7 @@ inline abi::Command allReduce(int elements, uint64_t offset = 4096) {
   return command;
 }
 
-/// The group of these ranks as one of them sees it.
+/// The group of these ranks, as one of them sees it.
 inline Group groupOf(std::vector<int> ranks, int rank, uint32_t channel = 0) {
   Group group;
   group.channel = channel;
@@ -49,7 +49,7 @@ inline void onMembers(Bootstrap bootstrap, const std::vector<int> &members, uint
 
 class Behaviour : public testing::TestWithParam<Bootstrap> {
 protected:
-  /// No file of this test's may be left in /dev/shm, whatever happened to the ranks.
+  /// No file of this test may be left in /dev/shm, whatever happened to the ranks.
   void TearDown() override {
     std::filesystem::path directory = std::filesystem::path(freshName()).parent_path();
     if (std::filesystem::exists(directory))

@@ -52,7 +52,7 @@ TEST_P(Behaviour, OverlappingGroupsStayInStep) {
   EXPECT_EQ(failures, std::vector<std::string>(4));
 }
 
-// Terms of different size in f32: another order of addition gives another sum.
+// Terms of different magnitude in f32: another order of addition gives another sum.
 TEST_P(Behaviour, SumsAreEqualOnAllRanksAndEachTimeWhereThatIsPromised) {
   std::atomic<int> *flags = sharedFlags();
   auto failures = runRanks(GetParam(), {3}, [flags](Communicator &communicator, Arena &arena) {
@@ -65,7 +65,7 @@ TEST_P(Behaviour, SumsAreEqualOnAllRanksAndEachTimeWhereThatIsPromised) {
       *value = terms[communicator.rank()];
       std::this_thread::sleep_for(std::chrono::microseconds(100 * ((communicator.rank() + round) % 3)));
       communicator.run(groupOf({0, 1, 2}, communicator.rank()), message);
-      if (*value != 1) // in the order of ranks; any other gives 0
+      if (*value != 1) // added in the order of ranks; any other order gives 0
         throw std::runtime_error("sum " + std::to_string(*value));
     }
     ++flags[0];
@@ -74,7 +74,7 @@ TEST_P(Behaviour, SumsAreEqualOnAllRanksAndEachTimeWhereThatIsPromised) {
   EXPECT_EQ(flags[0], 3);
 }
 
-// Each rank gives up while the other's channel waits for it: both must get away.
+// Each rank gives up while the other's channel waits for it: both must return.
 TEST_P(Behaviour, RanksThatLeaveWithCollectivesUnderWayDoNotHang) {
   auto failures = runRanks(GetParam(), {2}, [](Communicator &communicator, Arena &) {
     static abi::Command message = allReduce(10); // outlives the communicator
@@ -96,8 +96,8 @@ abi::Command transfer(bool sends, int64_t shift, uint64_t buffer, int64_t elemen
   return command;
 }
 
-// Each rank hands on what it got, along the line and back, in two places and sizes, beside an all-reduce of all on
-// another channel. What is sent may be changed after the wait.
+// Each rank forwards what it received, along the line and back, at two addresses and sizes, while all ranks run an
+// all-reduce on another channel. The sent buffer may change after the wait.
 TEST_P(Behaviour, SendsMeetReceivesInTheirOrder) {
   auto failures = runRanks(GetParam(), {3}, [](Communicator &communicator, Arena &arena) {
     constexpr int64_t small = 3, large = 500000; // bf16: 1 MB and less than a line
@@ -126,11 +126,11 @@ TEST_P(Behaviour, SendsMeetReceivesInTheirOrder) {
         if (few[0] != round + 1000 * (rank - 1) || few[small - 1] != round || few[small] != 99 ||
             many[0] != round + 7 || many[large - 1] != round + 7)
           throw std::runtime_error("rank " + std::to_string(rank) + " got something else");
-        few[0] += 1000; // of which the sender must not hear
+        few[0] += 1000; // which must not change what was sent
       }
       if (rank < 2)
         move(/*sends=*/true, 1);
-      // Back to the first, cyclically: from the last it is one further.
+      // Back to the first rank, cyclically: from the last rank it is the next.
       if (rank == 2)
         move(/*sends=*/true, 1);
       if (rank == 0) {
@@ -172,7 +172,7 @@ TEST_P(Behaviour, RanksWithDifferentProgramsAreTold) {
   auto failures = runRanks(GetParam(), {2}, [](Communicator &communicator, Arena &) {
     communicator.run(groupOf({0, 1}, communicator.rank()), allReduce(100 + communicator.rank()));
   });
-  // One of the two may instead see the other leave.
+  // One of the two may see the other leave instead.
   for (const std::string &failure : failures)
     EXPECT_THAT(failure,
                 testing::AnyOf(HasSubstr("disagree about the collective of gradients"), HasSubstr("exit code 4")));
@@ -196,7 +196,7 @@ TEST_P(Behaviour, RanksInDifferentStepsAreTold) {
 TEST_P(Behaviour, PoisonReachesThoseWhoWaitWithItsReason) {
   auto failures = runRanks(GetParam(), {3}, [](Communicator &communicator, Arena &) {
     if (communicator.rank() == 1) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(30)); // the others sleep by now
+      std::this_thread::sleep_for(std::chrono::milliseconds(30)); // the others are asleep by now
       communicator.poison("no space left for the checkpoint");
       return;
     }
@@ -207,7 +207,7 @@ TEST_P(Behaviour, PoisonReachesThoseWhoWaitWithItsReason) {
     EXPECT_THAT(failures[rank], AllOf(HasSubstr("exit code 4"), HasSubstr("rank 1"), HasSubstr("no space left")));
 }
 
-// Rank 0 waits for rank 1 only, which waits for rank 2, which is gone: everybody must name rank 2.
+// Rank 0 waits only for rank 1, which waits for rank 2, which is gone: everybody must name rank 2.
 TEST_P(Behaviour, ARankThatLeavesIsNamedByThoseWhoDependOnItIndirectly) {
   auto failures = runRanks(GetParam(), {3}, [](Communicator &communicator, Arena &) {
     int rank = communicator.rank();
@@ -249,7 +249,7 @@ TEST_P(ProcessFailure, AKilledRankIsNamedByAllOthers) {
   ProcessJob job(
       {4},
       [flags](Communicator &communicator, Arena &) {
-        while (true) { // until somebody dies
+        while (true) { // until a rank dies
           communicator.run(groupOf({0, 1, 2, 3}, communicator.rank()), allReduce(500000));
           ++flags[communicator.rank()];
         }
@@ -301,7 +301,7 @@ TEST_P(ProcessFailure, ARankKilledWhileOthersStillStartIsNamed) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   std::thread killer([child] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    kill(child, SIGKILL); // and is not reaped: its process number stays in use
+    kill(child, SIGKILL); // and is not reaped: its process id stays in use
   });
   try {
     Arena arena(4096, 0);
@@ -315,7 +315,7 @@ TEST_P(ProcessFailure, ARankKilledWhileOthersStillStartIsNamed) {
 }
 
 TEST_P(ProcessFailure, ARankThatNeverStartsIsNamed) {
-  // One process short: rank 2 of 3.
+  // One process short: rank 2 of 3 never starts.
   std::string file = path();
   auto connect = [&](int rank) {
     try {
@@ -330,7 +330,7 @@ TEST_P(ProcessFailure, ARankThatNeverStartsIsNamed) {
   std::thread thread([&] { other = connect(1); });
   own = connect(0);
   thread.join();
-  // Whoever's patience ends first tells the other.
+  // The process whose time-out ends first tells the other.
   for (const std::string &failure : {own, other})
     EXPECT_THAT(failure, HasSubstr("rank 2 of 3 did not start"));
 }

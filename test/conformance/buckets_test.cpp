@@ -1,4 +1,4 @@
-// Collectives of several parts: each part gives the bits that it gives alone, whatever parts there are beside it.
+// Collectives of several parts: each part gives the same bits as alone, whatever the other parts are.
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/groups.h"
@@ -37,18 +37,18 @@ const BucketCase BucketCases[] = {
     {"Broadcast", abi::Collective::BROADCAST, abi::SUM, abi::F32, false},
 };
 
-/// Rows and their chunks: fewer elements than there are ranks, none at all, less than a cache line, and more than is
-/// on its way at a time; the first and the last are small in one case and large in the other.
+/// Rows and their chunks: fewer elements than there are ranks, none at all, less than a cache line, and more than is in
+/// transit at a time; the first and the last are small in one case and large in the other.
 using Sizes = std::vector<std::pair<int, int>>;
 const Sizes SizesOfParts[] = {
     {{1, 3}, {1, 20011}, {2, 1}, {0, 16}, {5, 67}, {1, 1}},
     {{1, 9001}, {3, 2}, {1, 30011}},
-    Sizes(abi::MaximumParts, {1, 24}), // as many as there may be, all of which a message can have
+    Sizes(abi::MaximumParts, {1, 24}), // the maximum number of parts, all of which fit into a message
 };
 
 constexpr uint64_t FirstOffset = 4096 + 4;
 
-/// The command of a part whose operand and results lie from `at` on; ends `at` behind both.
+/// The command of a part whose operand and results start at `at`; advances `at` past both.
 abi::Command commandFor(const BucketCase &test, std::pair<int, int> size, int members, uint64_t &at) {
   abi::Command command;
   abi::Collective &message = startOf(command, test);
@@ -124,7 +124,7 @@ TEST_P(Buckets, GiveEachPartTheBitsItHasAlone) {
           communicator.run(group, command);
           expected.push_back(resultOf(command, group.size(), arena));
         }
-        for (int round = 0; round < 2; ++round) { // one behind the other: what the first leaves must not disturb
+        for (int round = 0; round < 2; ++round) { // twice in a row: the first round must not disturb the second
           for (const abi::Command &command : commands)
             fillInput(command, group.size(), communicator.rank(), arena);
           runParts(communicator, group, commands);
@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(All, Buckets,
 
 class BucketBehaviour : public Behaviour {};
 
-// A rank that has one part more would otherwise wait for what never comes.
+// A rank that has one part more would otherwise wait for ever.
 TEST_P(BucketBehaviour, RanksAgreeOnTheirParts) {
   auto failures = runRanks(GetParam(), {2}, [&](Communicator &communicator, Arena &) {
     Group group = groupOf({0, 1}, communicator.rank());

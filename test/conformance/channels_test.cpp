@@ -1,4 +1,4 @@
-// What a communicator promises about handles and channels: commands side by side, in order, and in time.
+// What a communicator promises about handles and channels: commands in parallel, in order, and in time.
 #include "runtime/abi/groups.h"
 #include "test/conformance/behaviour.h"
 
@@ -13,8 +13,8 @@
 namespace dtc::test {
 namespace {
 
-// Rank 1 joins the collective only after rank 0 has gone on computing behind its start: if start waited for the
-// collective, this would not end.
+// Rank 1 joins the collective only after rank 0 has continued computing after its start: if start waited for the
+// collective, this would hang.
 TEST_P(Behaviour, AStartDoesNotWait) {
   std::atomic<int> *flags = sharedFlags();
   auto failures = runRanks(GetParam(), {2}, [flags](Communicator &communicator, Arena &arena) {
@@ -37,8 +37,8 @@ TEST_P(Behaviour, AStartDoesNotWait) {
   EXPECT_EQ(failures, std::vector<std::string>(2));
 }
 
-// Rank 1 starts what is on channel 1 and waits for it before it starts what rank 0 has started first, on channel 0: if
-// one kept the other up, this would not end. Numbers for the host pass by both.
+// Rank 1 starts a command on channel 1 and waits for it before it starts the one that rank 0 started first, on channel
+// 0: if one blocked the other, this would hang. Numbers for the host overtake both.
 TEST_P(Behaviour, ChannelsMakeProgressSideBySide) {
   auto failures = runRanks(GetParam(), {2}, [](Communicator &communicator, Arena &arena) {
     int rank = communicator.rank();
@@ -63,8 +63,8 @@ TEST_P(Behaviour, ChannelsMakeProgressSideBySide) {
   EXPECT_EQ(failures, std::vector<std::string>(2));
 }
 
-// Several starts in a row on one channel, waited for when all are under way: what a bucket is. Each has the bits that
-// it has alone, in a sum of many terms that rounds.
+// Several starts in a row on one channel, waited for when all are in progress, as in a bucket. Each has the same bits
+// as alone, in a sum of many terms that rounds.
 TEST_P(Behaviour, PartsHaveTheBitsThatTheyHaveAlone) {
   constexpr int Parts = 5, Ranks = 3;
   constexpr std::array<int, Parts> sizes = {1, 700, 64, 3000, 17};
@@ -106,7 +106,7 @@ TEST_P(Behaviour, PartsHaveTheBitsThatTheyHaveAlone) {
   EXPECT_EQ(failures, std::vector<std::string>(Ranks));
 }
 
-/// Gives up for a rank after ten seconds, so that a test of what must not hang ends.
+/// Gives up for a rank after ten seconds, so that a test for hangs ends.
 class Watchdog {
 public:
   explicit Watchdog(Communicator &communicator)
@@ -191,9 +191,8 @@ TEST_P(Behaviour, WhoSleepsForOneCommandHoldsUpNoOther) {
   });
 }
 
-// Three commands that are carried out one after the other, as each alone would fill the cache, and two ranks that wait
-// for different ones of the later two first: if each kept what it has postponed until it waits for it, this would not
-// end.
+// Three commands that run one after the other, as each alone would fill the cache, and two ranks that first wait for
+// different ones of the later two: if each rank postponed a command until it waits for it, this would hang.
 TEST_P(Behaviour, WhatIsPostponedIsCarriedOutForWhoWaitsForItFirst) {
   onTwoRanks(GetParam(), [](Communicator &communicator, float *values) {
     constexpr int elements = 128 << 10, commands = 3;
@@ -233,7 +232,8 @@ TEST_P(Behaviour, AWaitDoesNotWaitForOtherCommands) {
   });
 }
 
-// Short commands on all channels at once, waited for in any order, whatever their sizes; and once more in their places.
+// Short commands on all channels at once, waited for in any order, whatever their sizes; then once more with the same
+// buffers.
 TEST_P(Behaviour, ShortCommandsOfManyChannelsAreAllCarriedOut) {
   onTwoRanks(GetParam(), [](Communicator &communicator, float *values) {
     std::vector<abi::Command> commands;
@@ -257,11 +257,11 @@ TEST_P(Behaviour, ShortCommandsOfManyChannelsAreAllCarriedOut) {
   });
 }
 
-// What is waited for at once queues up behind what is under way on its channel, and so does what is started: each
-// doubles what the one before has left.
+// A command that is waited for at once queues behind the others of its channel, and so does one that is started: each
+// doubles the result of the one before.
 TEST_P(Behaviour, AChannelKeepsTheOrderOfStarts) {
   if (GetParam() == Bootstrap::Staged)
-    GTEST_SKIP() << "operands that are not complete when their command starts, which nobody may rely on";
+    GTEST_SKIP() << "operands that are incomplete when their command starts, which nobody may rely on";
   auto failures = runRanks(GetParam(), {2}, [](Communicator &communicator, Arena &arena) {
     auto *value = reinterpret_cast<float *>(arena.base() + 4096);
     Group group = groupOf({0, 1}, communicator.rank());

@@ -1,4 +1,4 @@
-// Every collective, over every bootstrap and shape of group, against its definition in manifest.proto read literally.
+// Every collective, over every bootstrap and shape of group, against its definition in manifest.proto, taken literally.
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/groups.h"
 #include "runtime/abi/mesh.h"
@@ -24,7 +24,7 @@ struct GroupCase {
   };
   std::vector<Ref> axes;
   std::vector<std::vector<int>> groups;
-  std::vector<uint32_t> members; ///< over the axes; none: all
+  std::vector<uint32_t> members; ///< positions along the axes; none: all
 
   int ranks() const {
     int product = 1;
@@ -32,7 +32,7 @@ struct GroupCase {
       product *= axis.second;
     return product;
   }
-  /// Without ranks where the rank is in none.
+  /// Empty where the rank is in no group.
   std::vector<int> groupOf(int rank) const {
     for (const std::vector<int> &group : groups)
       if (std::find(group.begin(), group.end(), rank) != group.end())
@@ -64,7 +64,7 @@ struct CollectiveCase {
   enum Root { First, Last } root = First;
 };
 
-// Chunks: less than a cache line, an odd number, and enough to be written past the cache.
+// Chunks: less than a cache line, an odd number, and large enough to be written around the cache.
 const CollectiveCase CollectiveCases[] = {
     {"AllReduceSmall", abi::Collective::ALL_REDUCE, abi::SUM, abi::F32, 1, 1, 3, false, true},
     {"AllReduceSum", abi::Collective::ALL_REDUCE, abi::SUM, abi::F32, 3, 1, 1001, false, false},
@@ -102,7 +102,7 @@ bool reduces(const CollectiveCase &test) {
   return test.kind == abi::Collective::ALL_REDUCE || test.kind == abi::Collective::REDUCE_SCATTER;
 }
 
-/// What is only moved is the same as its bytes moved: `i` counts these for other types than f32 and i32.
+/// Collectives that only move data equal those on bytes: `i` counts bytes for types other than f32 and i32.
 CollectiveCase inBytes(CollectiveCase test) {
   if (!reduces(test) && test.type != abi::F32 && test.type != abi::I32) {
     test.chunk *= static_cast<int>(abi::elementType(test.type).bytes);
@@ -119,7 +119,7 @@ uint32_t bitsOf(abi::DataType type, float value) {
   return std::bit_cast<uint32_t>(rounded) >> (type == abi::BF16 ? 16 : 0);
 }
 
-/// Element `i` of `rank`'s input in one round: a reproducible number whose sums round, so that order shows.
+/// Element `i` of `rank`'s input in one round: a reproducible number whose sums round, so that the order matters.
 uint32_t inputBits(const CollectiveCase &test, int rank, int64_t i, int round) {
   uint32_t mixed = (uint32_t(i) * 2654435761u + rank * 40503u + round * 977u) * 2246822519u;
   if (test.type == abi::I32)
@@ -132,22 +132,22 @@ uint32_t inputBits(const CollectiveCase &test, int rank, int64_t i, int round) {
 
 void writeBits(std::byte *to, size_t width, uint32_t bits) { std::memcpy(to, &bits, width); }
 
-/// The places in a group of the members of each host.
+/// For each host, the positions of its members in a group.
 using Hosts = std::vector<std::vector<size_t>>;
 
-/// As two hosts have them. None where members are added in their order.
+/// The members of two hosts. None where members are added in their own order.
 Hosts hostsThatAddFirst(const CollectiveCase &test, const std::vector<int> &group, int ranks) {
   std::vector<int> hostOf = twoHosts(ranks);
   Hosts hosts(2);
   for (size_t member = 0; member < group.size(); ++member)
     hosts[hostOf[group[member]] != hostOf[group[0]]].push_back(member);
-  // Sums of two terms of 16 bits are no shorter than the terms.
+  // In 16 bits, the sum of two terms is no shorter than the terms.
   bool saves =
       test.kind == abi::Collective::ALL_REDUCE || abi::elementType(test.type).bytes == 4 || hosts[0].size() > 2;
   return hosts[0].size() == hosts[1].size() && hosts[0].size() > 1 && saves ? hosts : Hosts();
 }
 
-/// In i32, or in f32, rounded once at the end. Without an allocation: it is called for each element.
+/// In i32, or in f32, rounded once at the end. Does not allocate: it is called for each element.
 uint32_t combine(const CollectiveCase &test, std::span<const uint32_t> terms, const Hosts &hosts) {
   if (test.type == abi::I32) {
     uint32_t result = terms[0];
@@ -181,7 +181,7 @@ uint32_t expectedBits(const CollectiveCase &test, const std::vector<int> &group,
   int64_t p = group.size(), chunk = test.chunk, middle = test.middle;
   auto in = [&](int64_t q, int64_t i) { return inputBits(test, group[q], i, round); };
   auto reduced = [&](int64_t i) {
-    std::array<uint32_t, 4> terms; // of more members there is no group
+    std::array<uint32_t, 4> terms; // groups have no more members
     for (int64_t q = 0; q < p; ++q)
       terms.at(q) = in(q, i);
     return combine(test, std::span(terms).first(p), hosts);
@@ -240,8 +240,8 @@ TEST_P(Collectives, FollowTheirDefinition) {
     axis->set_pre(ref.pre);
     axis->set_size(ref.size);
   }
-  // All collectives one after the other, each in three rounds without a pause: what one leaves behind must not
-  // disturb the next, and an input may be overwritten as soon as the call returns.
+  // All collectives one after the other, each in three rounds without a pause: none may disturb the next, and an input
+  // may be overwritten as soon as the call returns.
   auto failures = runRanks(std::get<0>(GetParam()), {shape.ranks()}, [&](Communicator &host, Arena &arena) {
     std::optional<GpuRank> gpu;
     if (std::get<0>(GetParam()) == Bootstrap::Gpus)
@@ -271,7 +271,7 @@ TEST_P(Collectives, FollowTheirDefinition) {
         hosts = hostsThatAddFirst(test, group.ranks, shape.ranks());
       std::byte *in = arena.base() + message.input(), *out = arena.base() + message.output();
       for (int round = 0; round < 3; ++round) {
-        if (gpu) // soon, before its operands if it does not wait for them; then late, after a reader that does not wait
+        if (gpu) // early, before its operands if it does not wait for them; then late, after a reader that does not
           gpu->finish = round == 1 ? nullptr : finish;
         for (int64_t i = 0; i < (wideIn ? whole : part); ++i)
           writeBits(in + i * width, width, inputBits(test, communicator.rank(), i, round));

@@ -1,4 +1,4 @@
-// All-to-alls that send as many rows as counts say, over every bootstrap that can.
+// All-to-alls that send as many rows as counts say, over every bootstrap that supports them.
 #include "test/conformance/behaviour.h"
 
 #include "runtime/abi/element_type.h"
@@ -20,7 +20,7 @@ struct CountsCase {
   bool splitFirst;
 };
 
-// Rows of some bytes, and more than connections hold.
+// Rows of some bytes, and more rows than connections buffer.
 const CountsCase Cases[] = {{abi::F32, 37, 19, true},
                             {abi::F32, 37, 19, false},
                             {abi::I8, 5, 3, false},
@@ -45,7 +45,7 @@ abi::Command commandFor(const CountsCase &test, bool receives) {
   return command;
 }
 
-/// How many rows one rank sends another: none, all and what lies between.
+/// How many rows one rank sends another: none, all, and numbers in between.
 int32_t countOf(const CountsCase &test, int from, int to, int round) {
   return static_cast<int32_t>((from * 5 + to * 3 + round * 7) % 4 * test.middle / 3);
 }
@@ -55,7 +55,7 @@ std::byte byteOf(int from, int to, int64_t m, int64_t at) {
   return std::byte((from * 101 + to * 37 + m * 13 + at * 7) % 251 % 0xab);
 }
 
-/// Where row m of a member's part lies, of operand or result: in [member][middle] or [middle][member].
+/// Where row m of a member's part begins, in the operand or the result: in [member][middle] or [middle][member].
 int64_t rowAt(const CountsCase &test, bool isMajor, int64_t member, int64_t m, int64_t members) {
   return isMajor ? member * test.middle + m : m * members + member;
 }
@@ -100,7 +100,7 @@ TEST_P(CountsOver, SayWhatIsSentAndWhatStays) {
     });
 }
 
-// As the runtime does, a rank that fails tells the others; these may hear of it before they look at the counts.
+// As in the runtime, a failing rank tells the others; these may hear of it before they look at the counts.
 TEST_P(CountsOver, BeyondTheirBoundsStopAllRanksBeforeAnythingIsWritten) {
   for (int32_t wrong : {-1, 38, 1 << 30}) {
     auto failures = runRanks(GetParam(), {4}, [&](Communicator &communicator, Arena &arena) {

@@ -1,5 +1,5 @@
-// What every device promises: memory, launches and copies in order, copies beside them, reads and writes of the host,
-// events.
+// What every device promises: memory, launches and copies in order, copies in parallel with them, reads and writes of
+// the host, events.
 #include "runtime/abi/manifest.pb.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/device/cuda/cuda_device.h"
@@ -52,7 +52,7 @@ std::unique_ptr<Device> makeCuda() {
 
 struct DeviceCase {
   const char *name;
-  int threads; ///< that may share a launch; 0: grids are not cut
+  int threads; ///< kernels that may share a launch; 0: grids are not cut
   std::function<std::unique_ptr<Device>()> make;
 };
 
@@ -72,14 +72,14 @@ protected:
     abi::Kernel kernel;
     kernel.set_symbol(symbol);
     kernel.set_library(true);
-    abi::KernelPass &pass = *kernel.add_passes(); // for GPUs
+    abi::KernelPass &pass = *kernel.add_passes(); // only GPUs use passes
     pass.set_function(symbol);
     pass.set_blocks(4);
     pass.set_threads(32);
     return device->load(kernel);
   }
 
-  /// What lies at an address.
+  /// The contents at an address.
   template <typename T = int64_t> std::vector<T> read(const std::byte *address, size_t count) {
     std::vector<T> values(count);
     device->read(std::as_writable_bytes(std::span(values)), address);
@@ -89,7 +89,7 @@ protected:
   std::unique_ptr<Device> device = GetParam().make();
 };
 
-/// Of devices that cut a launch's grid.
+/// For devices that cut a launch's grid.
 class GridConformance : public DeviceConformance {};
 
 TEST_P(DeviceConformance, MemoryIsZeroAndOfItsSize) {
@@ -143,7 +143,7 @@ TEST_P(DeviceConformance, ACountInMemorySaysHowMuchOfAGridRuns) {
     EXPECT_THROW(launch(), DeviceError);
     return;
   }
-  for (int round = 0; round < 3; ++round) { // 0, 3 and 6, of what is given just before
+  for (int round = 0; round < 3; ++round) { // 0, 3 and 6, as written just before
     launch();
     device->launch(kernel, counts, {&three, 1}, 1, 1);
   }
@@ -175,7 +175,7 @@ TEST_P(DeviceConformance, EachLaunchSeesTheResultsOfTheOneBefore) {
   EXPECT_THAT(read(memory->base(), 1001), testing::Each(2000));
 }
 
-// A copy stands in the order of launches, and takes exactly its bytes.
+// A copy runs in order with launches, and moves exactly its bytes.
 TEST_P(DeviceConformance, CopiesStandInTheOrderOfLaunches) {
   Device::Kernel kernel = load("add_one");
   std::unique_ptr<Memory> memory = device->allocate(1 << 20, 0);
@@ -200,7 +200,7 @@ TEST_P(DeviceConformance, MemoryOfTheHostIsZeroAndOfItsSize) {
   EXPECT_EQ(device->allocateHost(0)->bytes(), 0U);
 }
 
-// To the byte, and in the order of launches.
+// Exact to the byte, and in order with launches.
 TEST_P(DeviceConformance, CopiesReachMemoryOfTheHost) {
   Device::Kernel kernel = load("add_one");
   std::unique_ptr<Memory> memory = device->allocate(4096, 0), host = device->allocateHost(1000);
@@ -220,8 +220,8 @@ TEST_P(DeviceConformance, CopiesReachMemoryOfTheHost) {
   }
 }
 
-// A copy beside launches finds what those before it have left, and those behind its wait find the copy, without a wait
-// of the host. What it read may be written at once.
+// A copy in parallel with launches sees the results of those before it, and launches after its wait see the copy,
+// without a wait of the host. Its source may be overwritten at once.
 TEST_P(DeviceConformance, CopiesBesideLaunchesComeBetweenTheirStartAndTheirWait) {
   Device::Kernel kernel = load("add_one");
   constexpr size_t count = 20000, bytes = count * sizeof(int64_t);
@@ -241,12 +241,12 @@ TEST_P(DeviceConformance, CopiesBesideLaunchesComeBetweenTheirStartAndTheirWait)
     device->launch(kernel, returned, scalars, count, 10);
     if (round % 10 != 0)
       continue;
-    ASSERT_THAT(read(back, count), testing::Each(2 * round)); // 2 round - 1 left, and one more came to it
+    ASSERT_THAT(read(back, count), testing::Each(2 * round)); // 2 round - 1 remained, and one was added
     ASSERT_THAT(read(others, count), testing::Each(2 * round));
   }
 }
 
-// Those of one channel pass things on to each other, whoever is waited for first.
+// Copies of one channel pass data to each other, whichever is waited for first.
 TEST_P(DeviceConformance, CopiesOfOneChannelAreDoneInTheirOrder) {
   constexpr size_t count = 1000, bytes = count * sizeof(int64_t), steps = 20;
   std::unique_ptr<Memory> memory = device->allocate((steps + 1) * bytes, 0), host = device->allocateHost(bytes);
@@ -283,7 +283,7 @@ TEST_P(DeviceConformance, MomentsOfCopiesAreAmongTheOthers) {
   }
 }
 
-// Nobody is at work in memory that is given back, and others may be begun.
+// Nobody uses memory that has been freed, and new copies may be started.
 TEST_P(DeviceConformance, CopiesThatNobodyWaitsForAreGivenUp) {
   constexpr size_t bytes = 8 << 20;
   for (int round = 0; round < 3; ++round) {
@@ -302,8 +302,8 @@ TEST_P(DeviceConformance, CopiesThatNobodyWaitsForAreGivenUp) {
   EXPECT_EQ(read(memory->base() + 16, 2), values);
 }
 
-// What the host reads is what all launches so far have left, and what it writes is what all later ones find: without a
-// wait of its own, and to the byte.
+// The host reads the results of all launches so far, and all later launches see what it writes: without a wait of its
+// own, and exact to the byte.
 TEST_P(DeviceConformance, ReadsAndWritesStandInTheOrderOfLaunches) {
   Device::Kernel kernel = load("add_one");
   std::unique_ptr<Memory> memory = device->allocate(4096, 0);
@@ -314,14 +314,14 @@ TEST_P(DeviceConformance, ReadsAndWritesStandInTheOrderOfLaunches) {
     std::vector<int64_t> given = {round, 2 * round, 3 * round};
     device->launch(kernel, buffers, scalars, 4, 1);
     device->write(values, std::as_bytes(std::span(given)));
-    given.assign(3, -1); // it is the host's again
+    given.assign(3, -1); // the host may overwrite it again
     device->launch(kernel, buffers, scalars, 4, 1);
     ASSERT_THAT(read(values, 5), testing::ElementsAre(round + 5, 2 * round + 5, 3 * round + 5, 10 * round, 0));
     ASSERT_THAT(read(values - 8, 2), testing::ElementsAre(0, round + 5));
   }
 }
 
-// What is noted is not done, and then done as often as it is given, in the order of all else.
+// Recorded launches do not run at once; then they run each time they are given, in order with everything else.
 TEST_P(DeviceConformance, WhatIsNotedIsGivenAgain) {
   Device::Kernel kernel = load("add_one");
   std::unique_ptr<Memory> memory = device->allocate(4096, 0);
@@ -329,7 +329,7 @@ TEST_P(DeviceConformance, WhatIsNotedIsGivenAgain) {
   void *buffers[] = {memory->base()};
   int64_t scalars[] = {3};
   if (!device->beginSequence()) {
-    EXPECT_THAT(GetParam().name, testing::StartsWith("Cpu")); // launches cost it nothing
+    EXPECT_THAT(GetParam().name, testing::StartsWith("Cpu")); // launches are cheap there
     return;
   }
   device->launch(kernel, buffers, scalars, 4, 1);

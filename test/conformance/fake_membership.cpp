@@ -42,7 +42,7 @@ static std::pair<Descriptor, Descriptor> makeConnection() {
 }
 
 namespace {
-/// Sits between the two ends of a connection.
+/// A relay between the two ends of a connection.
 class Interposed {
 public:
   Interposed(Descriptor first, Descriptor second, std::atomic<bool> &damages)
@@ -50,7 +50,7 @@ public:
     for (int from : {0, 1})
       threads.emplace_back([this, from] { pass(ends[from].get(), ends[1 - from].get()); });
   }
-  /// Ranks have closed their ends, or nobody has taken them.
+  /// Ranks have closed their ends, or nobody has accepted them.
   ~Interposed() {
     for (const Descriptor &end : ends)
       shutdown(end.get(), SHUT_RDWR);
@@ -80,7 +80,7 @@ private:
 } // namespace
 
 struct FakeJob::State {
-  /// A channel, whose end it is and who is at the other.
+  /// A channel, the rank of this end and the rank of the other.
   using Key = std::tuple<uint32_t, int, int>;
 
   void fail(int rank, std::string_view reason);
@@ -93,7 +93,7 @@ struct FakeJob::State {
   std::vector<Descriptor> signals; // of each rank
   std::vector<std::function<void(const FailureNotice &)>> tell;
   std::vector<bool> gone;
-  std::map<Key, Descriptor> waiting; // ends that nobody has taken yet
+  std::map<Key, Descriptor> waiting; // ends that nobody has accepted yet
   std::multimap<std::pair<int, int>, int> taken;
   std::pair<int, int> interposed = {-1, -1};
   std::atomic<bool> damages = false;

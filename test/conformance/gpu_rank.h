@@ -1,4 +1,4 @@
-// A rank of a conformance test with its memory on a GPU, which is the stand-in.
+// A rank of a conformance test with its memory on a GPU, which is simulated by the stand-in.
 #pragma once
 
 #include "runtime/abi/commands.h"
@@ -11,8 +11,8 @@
 
 namespace dtc::test {
 
-/// Ranks that exchange through NCCL, for bodies that look into an arena of the host's: operands are copied to the GPU
-/// before a command starts, and results back when it has been waited for.
+/// Ranks that communicate through NCCL, for test bodies that look into an arena of the host's: operands are copied to
+/// the GPU before a command starts, and results are copied back when it has been waited for.
 class GpuRank final : public Communicator {
 public:
   /// `program` has the mesh and the groups.
@@ -44,7 +44,7 @@ public:
   std::vector<int64_t> exchange(int64_t value) override { return ranks.exchange(value); }
   void poison(std::string_view why) noexcept override { ranks.poison(why); }
 
-  /// The stand-in's: does what was given to other streams before what was given to the device's.
+  /// Of the stand-in: runs the work of other streams before that of the device's own stream.
   dtc_stand_in_finish_fn *finish = nullptr;
 
 private:
@@ -65,7 +65,7 @@ private:
 
   Arena &arena;
   CudaDevice device;
-  std::unique_ptr<Memory> memory; // goes after those who show it
+  std::unique_ptr<Memory> memory; // destroyed after those that expose it
   NcclCommunicator ranks;
   std::map<uint64_t, Place> results; ///< by ticket
 };

@@ -1,5 +1,5 @@
-// What a communicator between hosts promises besides what all do: failures of one world are told in the other,
-// everybody names the same, and connections that break do not hang anybody.
+// What a communicator between hosts promises besides what all do: failures on one host are reported on the other,
+// everybody names the same rank, and broken connections hang nobody.
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
 #include "runtime/comm/local/in_process.h"
@@ -28,7 +28,8 @@ std::vector<std::string> run(const FakeJob &job, const std::vector<int> &hosts, 
   return runHosts(job, hosts, {static_cast<int>(hosts.size())}, {}, body);
 }
 
-// A large term and its opposite on one host: added first, they take nothing of the other host's sum with them.
+// A large term and its opposite are on one host: added first, they cancel without losing digits of the other host's
+// sum.
 TEST(BetweenHosts, SumsAreFormedWithinHostsFirst) {
   auto failures = run(FakeJob({0, 0, 1, 1}), {0, 0, 1, 1}, [](Communicator &communicator, Arena &arena) {
     EXPECT_EQ(communicator.capabilities().sumOrder, SumOrder::HostsFirst);
@@ -40,7 +41,7 @@ TEST(BetweenHosts, SumsAreFormedWithinHostsFirst) {
       communicator.run(groupOf({0, 1, 2, 3}, rank), allReduce(elements));
       EXPECT_EQ(std::count(values, values + elements, 1.0F), elements);
     }
-    // Not as many members on each host.
+    // The hosts have different numbers of members.
     if (rank == 1)
       return;
     std::fill_n(values, 500000, terms[rank]);
@@ -50,7 +51,7 @@ TEST(BetweenHosts, SumsAreFormedWithinHostsFirst) {
   EXPECT_EQ(failures, std::vector<std::string>(4));
 }
 
-/// Element `i` of a rank's input: small, so that any order of additions gives the same.
+/// Element `i` of a rank's input: small, so that any order of additions gives the same sum.
 int termOf(int rank, int64_t i) { return static_cast<int>((i * 7 + rank * 3) % 11); }
 
 void checkCollectives(Communicator &communicator, Arena &arena, abi::DataType type) {
@@ -90,7 +91,7 @@ void checkCollectives(Communicator &communicator, Arena &arena, abi::DataType ty
   }
 }
 
-// Operands are of several segments, and of several rounds of what is gathered.
+// Operands span several segments, and several rounds of gathering.
 TEST(BetweenHosts, CollectivesOfAnyNumberOfHostsAndMembers) {
   const std::vector<int> shapes[] = {
       {0, 0, 1, 1, 2, 2}, {0, 0, 0, 1, 1, 1}, {0, 1, 2, 0, 1, 2}, {0, 0, 1, 2}, {0, 0, 0, 1, 1}};
@@ -116,7 +117,7 @@ TEST(BetweenHosts, CollectivesOverLinksThatAreHashed) {
     }
 }
 
-/// Two ranks add up while a bit between them turns over; what each said.
+/// Two ranks add up while a bit between them is flipped; returns what each reported.
 std::vector<std::string> sumOverADamagedLink(const HostsOptions &options, int elements) {
   FakeJob job(hostOfItsOwn(2));
   job.interpose(0, 1);
@@ -125,7 +126,7 @@ std::vector<std::string> sumOverADamagedLink(const HostsOptions &options, int el
     std::fill_n(values, elements, 1.0F);
     abi::Command first = allReduce(10), command = allReduce(elements);
     try {
-      communicator.run(groupOf({0, 1}, communicator.rank()), first); // and the link is measured
+      communicator.run(groupOf({0, 1}, communicator.rank()), first); // this also measures the link
       communicator.barrier();
       job.damage();
       communicator.barrier();
@@ -140,7 +141,7 @@ std::vector<std::string> sumOverADamagedLink(const HostsOptions &options, int el
   });
 }
 
-// In a small collective and in a large one: TCP would have let it pass.
+// In a small collective and in a large one: TCP alone would have accepted it.
 TEST(BetweenHosts, ABitThatTurnsOverOnTheWayIsNoticed) {
   for (int elements : {1000, 500000}) {
     auto failures = sumOverADamagedLink(AllHashed, elements);
@@ -155,14 +156,14 @@ TEST(BetweenHosts, ABitThatTurnsOverOnTheWayIsNoticed) {
   EXPECT_THAT(sumOverADamagedLink(NothingHashed, 500000), testing::Contains("silently wrong"));
 }
 
-// What they lay down for each other lies in the file in which they meet.
+// The file in which they meet holds what they deposit for each other.
 TEST(BetweenHosts, CollectivesOfProcesses) {
   HostsJob job({0, 0, 1, 1}, {4},
                [&](Communicator &communicator, Arena &arena) { checkCollectives(communicator, arena, abi::F32); });
   EXPECT_EQ(job.processes().join(), std::vector<std::string>(4));
 }
 
-// Ranks 0 and 3 have all their memory, the others get theirs while they write to it, and are slower for it.
+// Ranks 0 and 3 have all their memory, the others get theirs while they write to it, which makes them slower.
 TEST(BetweenHosts, WhatIsLaidDownForSlowNeighboursIsLeftThere) {
   constexpr int64_t elements = 1 << 20;
   FakeJob job(twoHosts(4));
@@ -222,23 +223,23 @@ TEST(BetweenHosts, LittleIsUnderWayToWhoIsNear) {
   std::optional<int> limit = bytesUnderWay(microseconds(info.tcpi_min_rtt));
   int granted = 0;
   std::ifstream("/proc/sys/net/core/wmem_max") >> granted;
-  EXPECT_EQ(after, limit ? 2 * std::min(*limit, granted) : before); // the system counts its own needs, as much again
+  EXPECT_EQ(after, limit ? 2 * std::min(*limit, granted) : before); // the system doubles the value for its own needs
 }
 
-// A packet wakes nobody while much is to come, and the last bytes of what is asked for do.
+// A packet wakes nobody while much is still to come, but the last requested bytes do.
 TEST(BetweenHosts, IsWokenForManyBytesAtOnce) {
   Direction in;
   in.runs.emplace_back(Strided(nullptr, 1 << 20), 100 << 10);
-  EXPECT_EQ(leastWorthWaking(in), 1); // whether the peer means the same is in the header
+  EXPECT_EQ(leastWorthWaking(in), 1); // the header shows whether the peer runs the same command
   in.note(sizeof(in.header));
   EXPECT_EQ(leastWorthWaking(in), 64 << 10);
   in.note(64 << 10);
-  EXPECT_EQ(leastWorthWaking(in), 36 << 10); // more may not go by now
+  EXPECT_EQ(leastWorthWaking(in), 36 << 10); // more may not arrive by now
   in.note(30 << 10);
   EXPECT_EQ(leastWorthWaking(in), 1);
 }
 
-// Both ends see it, and one of them is named by all three.
+// Both ends see it, and all three name one of them.
 TEST(BetweenHosts, ABrokenConnectionIsTheSameRanksToEverybody) {
   FakeJob job(hostOfItsOwn(3));
   auto failures = run(job, hostOfItsOwn(3), [&](Communicator &communicator, Arena &) {
@@ -246,18 +247,18 @@ TEST(BetweenHosts, ABrokenConnectionIsTheSameRanksToEverybody) {
     abi::Command message = allReduce(100);
     communicator.run(group, message);
     if (communicator.rank() == 1) {
-      sleepShortly(); // the others sleep by now
+      sleepShortly(); // the others are asleep by now
       job.disconnect(0, 2);
     }
-    communicator.run(group, message); // which 0 and 2 may have told each other all about
+    communicator.run(group, message); // ranks 0 and 2 may already have exchanged everything for it
     communicator.run(group, message);
   });
   EXPECT_THAT(failures, Each(AllOf(HasSubstr("exit code 4"), AnyOf(HasSubstr("rank 0 was"), HasSubstr("rank 2 was")))));
   EXPECT_THAT(failures, Each(failures[0]));
 }
 
-// Rank 0 waits for one on another host, rank 1 for one on its own, rank 2 for everybody. Nobody leaves before all have
-// heard: leaving would be noticed by itself.
+// Rank 0 waits for a rank on another host, rank 1 for one on its own host, rank 2 for everybody. Nobody leaves before
+// all have heard: leaving would be noticed by itself.
 TEST(BetweenHosts, AFailureThatTheJobTellsWakesWhoeverWaits) {
   std::atomic<int> *flags = sharedFlags();
   FakeJob job({0, 0, 0, 1});
@@ -289,7 +290,7 @@ TEST(BetweenHosts, AFailureThatTheJobTellsWakesWhoeverWaits) {
   EXPECT_THAT(failures, Each(HasSubstr("exit code 4: rank 3 was lost: it stopped")));
 }
 
-// Rank 1 leaves. Rank 0 of its host waits for it in shared memory, and rank 2 of another host for rank 0.
+// Rank 1 leaves. Rank 0 on the same host waits for it in shared memory, and rank 2 on another host waits for rank 0.
 TEST(BetweenHosts, AFailureWithinAHostIsToldToTheOthers) {
   FakeJob job({0, 0, 1});
   auto failures = run(job, {0, 0, 1}, [&](Communicator &communicator, Arena &) {
@@ -304,7 +305,7 @@ TEST(BetweenHosts, AFailureWithinAHostIsToldToTheOthers) {
     EXPECT_THAT(failures[rank], HasSubstr("exit code 4: rank 1 was lost: it ended"));
 }
 
-// The one who polls finds out too, and is told the job's number.
+// A rank that polls notices too, and gets the rank's number in the job.
 TEST(BetweenHosts, PoisonIsSeenByWhoAsks) {
   std::atomic<int> *flags = sharedFlags();
   FakeJob job({0, 1, 1});
@@ -325,7 +326,7 @@ TEST(BetweenHosts, PoisonIsSeenByWhoAsks) {
     EXPECT_THAT(failures[rank], HasSubstr("exit code 4: rank 1 was lost: disk full"));
 }
 
-// Rank 0 leaves in the middle of a command, of which rank 1 has not heard and on whose connection it never looks.
+// Rank 0 leaves in the middle of a command that rank 1 has not heard of, and on whose connection rank 1 never looks.
 TEST(BetweenHosts, ARankLeavesWhileItsPeerTakesNoNotice) {
   std::atomic<int> *flags = sharedFlags();
   FakeJob job(hostOfItsOwn(2));
@@ -353,7 +354,7 @@ TEST(BetweenHosts, ARankLeavesWhileItsPeerTakesNoNotice) {
   rankZero.join();
 }
 
-// Large operands on all channels, of several segments each, every one of which is larger than what connections hold.
+// Large operands on all channels, each of several segments, every one larger than what connections buffer.
 TEST(BetweenHosts, ChannelsMoveLargeOperandsSideBySide) {
   constexpr int elements = 250001, commands = 4;
   auto failures = run(FakeJob({0, 1, 1}), {0, 1, 1}, [](Communicator &communicator, Arena &arena) {
@@ -377,7 +378,7 @@ TEST(BetweenHosts, ChannelsMoveLargeOperandsSideBySide) {
   EXPECT_EQ(failures, std::vector<std::string>(3));
 }
 
-// Whoever waits for it, in shared memory, over a connection or for a number, names the one that was killed.
+// Every rank that waits, in shared memory, over a connection or for a number, names the rank that was killed.
 TEST(BetweenHosts, AKilledRankIsNamedByAll) {
   std::atomic<int> *flags = sharedFlags();
   HostsJob job({0, 0, 1, 1}, {4}, [flags](Communicator &communicator, Arena &) {

@@ -29,7 +29,7 @@ protected:
     program.add_locations("h.0.mlp");
   }
 
-  /// Rank 0 starts a sum and looks at its result, rank 1 does something else. Returns what rank 0's watch says.
+  /// Rank 0 starts a sum and looks at its result, rank 1 does something else. Returns what rank 0's watchdog reports.
   std::string watchedWhile(std::chrono::milliseconds timeout, const std::function<void()> &other) {
     runRanks(Bootstrap::Processes, {2}, [&](Communicator &host, Arena &arena) {
       auto end = [&](const Error &error) {
@@ -74,7 +74,7 @@ TEST_F(NcclFailure, ACommandThatNobodyElseStartsIsNamed) {
               AllOf(HasSubstr("4: a command has not ended within 1 s"), HasSubstr("all-reduce of 'gradients'")));
 }
 
-// What is started second is waited for first, and the stand-in is free to do it first.
+// The second command is waited for first, and the stand-in may run it first.
 TEST_F(NcclFailure, TwoCommandsInFlightHaveOneOrder) {
   abi::Group &other = *program.add_groups();
   other = program.groups(0);
@@ -102,7 +102,7 @@ TEST_F(NcclFailure, TwoCommandsInFlightHaveOneOrder) {
   }
 }
 
-// Each rank begins to receive before it sends, as a stage does, and both add up what they have beside it.
+// Each rank begins to receive before it sends, as a stage does, and meanwhile both run an all-reduce.
 TEST_F(NcclFailure, AReceiveThatWaitsHoldsUpNothingElse) {
   abi::Command receive, send;
   receive.mutable_recv()->set_buffer(8192);
@@ -154,8 +154,8 @@ TEST(NcclLibrary, APipelineIsNotGivenTheOrderOfItsCalls) {
   }
 }
 
-// NCCL takes memory twice when ranks join here, and a third time at the first command. A program that just fits where
-// there is no NCCL is refused with words of its own, and one that starts goes on.
+// NCCL allocates memory twice when ranks join here, and a third time at the first command. A program that just fits
+// without NCCL is refused with a message of its own, and one that starts continues.
 TEST_F(NcclFailure, MemoryIsCountedBesideNcclsOwn) {
   constexpr int Bytes = 8 << 20, Each = 100000;
   auto ending = [&](int more) {

@@ -1,5 +1,5 @@
-// Memory of the host as a program uses it: what a forward pass stashes leaves for it and comes back before the backward
-// pass, two places of the device's memory at a time, on every device.
+// Memory of the host as a program uses it: stashes of forward passes are copied there and come back before their
+// backward passes, with two slots in the device's memory at a time, on every device.
 #include "runtime/comm/local/in_process.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/device/cuda/cuda_device.h"
@@ -22,7 +22,7 @@ constexpr int64_t Values = 3000, Bytes = 8 * Values; // of 64 bits, which the pr
 constexpr uint32_t MicroBatches = 6;
 
 //===----------------------------------------------------------------------===//
-// Kernels, which on GPUs are those of test/gpu/stand_in/kernels.cpp
+// Kernels; on GPUs they are those of test/gpu/stand_in/kernels.cpp
 //===----------------------------------------------------------------------===//
 
 void addOne(void *const *buffers, const int64_t *scalars, int64_t begin, int64_t end) {
@@ -41,11 +41,11 @@ dtc_kernel_fn resolve(const abi::Kernel &kernel) { return kernel.symbol() == "ad
 // The program
 //===----------------------------------------------------------------------===//
 
-/// A forward pass adds to "x" and stashes it; a backward pass doubles "sum" and adds what its forward pass has stashed.
-/// The order of the micro-batches shows in the sum.
+/// A forward pass adds to "x" and stashes it; a backward pass doubles "sum" and adds the stash of its forward pass. So
+/// the sum shows the order of the micro-batches.
 class Pipeline {
 public:
-  /// Of so many places is the stash in the device's memory; with `offloads` the host has one for each micro-batch.
+  /// The stash has this many slots in the device's memory; with `offloads` the host has one for each micro-batch.
   Pipeline(uint32_t places, bool offloads, const std::vector<std::string> &plan) : offloads(offloads) {
     abi::Axis *axis = manifest.mutable_mesh()->add_axes();
     axis->set_name("dp");
@@ -161,9 +161,10 @@ private:
   abi::CommandList *list = nullptr;
 };
 
-/// Everything in the device's memory.
+/// With everything in the device's memory.
 const std::vector<std::string> Kept = {"F0", "F1", "F2", "F3", "F4", "F5", "B0", "B1", "B2", "B3", "B4", "B5"};
-/// A place is taken again when the stash before has left it, and the last ones leave while the first ones come back.
+/// A slot is reused when its stash has been copied out, and the last stashes are copied out while the first ones come
+/// back.
 const std::vector<std::string> Offloaded = {"F0", "F1", "S0", "F2", "S1", "F3", "S2", "F4", "S3", "F5", "S4", "L0",
                                             "S5", "L1", "B0", "L2", "B1", "L3", "B2", "L4", "B3", "L5", "B4", "B5"};
 
@@ -194,7 +195,7 @@ const DeviceCase Devices[] = {
 
 class OffloadConformance : public testing::TestWithParam<DeviceCase> {
 protected:
-  /// The sum after each of some steps; the later ones are sequences where the device has them.
+  /// The sum after each of several steps; the later ones are replayed as sequences where the device supports them.
   static std::vector<std::vector<int64_t>> run(const Pipeline &program) {
     const abi::Role &role = program.manifest.roles(0);
     std::unique_ptr<Device> device = GetParam().make(program);

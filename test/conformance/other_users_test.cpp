@@ -1,4 +1,4 @@
-// Ranks that meet under a name (srun, torchrun): what other users, dead jobs and full file systems do to it.
+// Ranks that meet under a name (srun, torchrun), disturbed by other users, dead jobs and full file systems.
 #include "runtime/comm/local/shared_memory.h"
 #include "runtime/meeting/job_file.h"
 #include "runtime/support/error.h"
@@ -81,7 +81,7 @@ TEST_F(NamedMeeting, ADirectoryOfAnotherUserIsRefused) {
   EXPECT_THAT(refusal(), AllOf(HasSubstr(directory), HasSubstr("belongs to user 65534, not to user 0")));
 }
 
-// Who makes the directory first does not keep this user from meeting.
+// Another user who creates the directory first cannot keep this user from meeting.
 TEST_F(NamedMeeting, ADirectoryOfAnotherUserIsPassedOver) {
   if (geteuid() != 0)
     GTEST_SKIP() << "needs root, to become another user";
@@ -152,7 +152,7 @@ TEST_F(NamedMeeting, WhatADeadJobLeftIsMadeAnew) {
   ASSERT_EQ(stat(name.c_str(), &after), 0) << "nothing was left behind";
 
   auto begin = std::chrono::steady_clock::now();
-  pid_t late = fork(); // whoever takes the dead one for it does not wait
+  pid_t late = fork(); // a rank that takes this one for the dead one does not wait
   if (late == 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(400));
     Arena arena(4096, 0);
@@ -179,7 +179,7 @@ TEST_F(NamedMeeting, ANameIsRemovedByItsOwnerAlone) {
 }
 
 TEST_F(NamedMeeting, AFullFileSystemIsAnErrorThatNamesTheBytes) {
-  // Mounted in a namespace of a child's own: it is gone with the child.
+  // Mounted in a child's own namespace: the mount disappears with the child.
   std::string report = directory + ".report";
   pid_t child = fork();
   if (child == 0) {

@@ -84,7 +84,7 @@ std::vector<std::string> ProcessJob::join() {
     waitpid(children[rank], &status, 0);
     if (WIFSIGNALED(status))
       failures[rank] = "signal " + std::to_string(WTERMSIG(status));
-    else if (WEXITSTATUS(status) != 0 && failures[rank].empty()) // a rank that ended without a word
+    else if (WEXITSTATUS(status) != 0 && failures[rank].empty()) // a rank that ended without a report
       failures[rank] = "exit code " + std::to_string(WEXITSTATUS(status));
   }
   children.clear();
@@ -104,7 +104,7 @@ std::string freshName() {
   return "/dev/shm/dtc-test-" + std::to_string(getpid()) + "/" + std::to_string(count++);
 }
 
-/// The server comes after the ranks, which are told its port: no rank is made of a process that has threads.
+/// The server starts after the ranks, which get its port: no rank may be forked from a process that has threads.
 HostsJob::HostsJob(const std::vector<int> &hosts, const JobShape &shape, const RankBody &body) {
   std::atomic<int> *port = sharedFlags();
   job::MemberOptions options;
@@ -120,7 +120,7 @@ HostsJob::HostsJob(const std::vector<int> &hosts, const JobShape &shape, const R
     options.host = "host " + std::to_string(hosts[rank]);
     SharedMemoryOptions local;
     local.path = meeting + "-" + std::to_string(hosts[rank]);
-    std::vector<Group> groups(abi::MaximumChannels); // all ranks, as a body may use whichever
+    std::vector<Group> groups(abi::MaximumChannels); // all ranks, as a body may use any of them
     for (uint32_t channel = 0; channel < groups.size(); ++channel) {
       for (int member = 0; member < shape.ranks; ++member)
         groups[channel].ranks.push_back(member);
@@ -145,7 +145,7 @@ HostsJob::~HostsJob() { ranks.reset(); }
 
 static std::vector<std::string> runThreads(const JobShape &shape, const RankBody &body, const Join &join) {
   std::vector<std::string> failures(shape.ranks);
-  // An arena outlives all ranks: when one fails, others may be in the middle of reading it.
+  // An arena outlives all ranks: when one fails, others may still be reading it.
   std::vector<std::unique_ptr<Arena>> arenas;
   for (int rank = 0; rank < shape.ranks; ++rank)
     arenas.push_back(std::make_unique<Arena>(shape.arenaBytes, shape.sharedBegin));
@@ -188,7 +188,7 @@ std::vector<std::string> runHosts(const FakeJob &job, const std::vector<int> &ho
   });
 }
 
-/// Segments are small, so that large operands have many.
+/// Segments are small, so that large operands span many.
 static std::vector<std::string> runHosts(const std::vector<int> &hosts, const JobShape &shape, const RankBody &body) {
   return runHosts(FakeJob(hosts), hosts, shape, {.segmentBytes = 12 << 10}, body);
 }

@@ -1,4 +1,4 @@
-// Runs one function as all ranks of a job: threads of this process, or processes of their own.
+// Runs one function as all ranks of a job: as threads of this process, or as separate processes.
 #pragma once
 
 #include "runtime/comm/communicator.h"
@@ -17,10 +17,9 @@
 
 namespace dtc::test {
 
-/// The ways in which ranks find each other. The conformance suite runs over every one of them.
-/// Staged: threads on devices whose memory is not what the ranks share. Gpus: processes, for gpu_rank.h. Hosts: threads
-/// that play a host each. TwoHosts: threads that play two hosts. JobProcesses: processes that play two hosts of a job
-/// as jobs are.
+/// The ways in which ranks find each other. The conformance suite runs over every one of them. Staged: threads on
+/// devices whose memory the ranks do not share. Gpus: processes, for gpu_rank.h. Hosts: threads that play a host each.
+/// TwoHosts: threads that play two hosts. JobProcesses: processes that play two hosts of a real job.
 enum class Bootstrap { Threads, Processes, NamedProcesses, Staged, Gpus, Hosts, TwoHosts, JobProcesses };
 std::ostream &operator<<(std::ostream &stream, Bootstrap bootstrap);
 
@@ -32,15 +31,15 @@ struct JobShape {
 
 using RankBody = std::function<void(Communicator &, Arena &)>;
 
-/// Runs `body` as every rank; returns what each threw: "" for nothing, else "exit code E: message". A rank that ends
-/// by a signal gives "signal S".
+/// Runs `body` as every rank; returns what each threw: "" for nothing, otherwise "exit code E: message". For a rank
+/// that a signal ends it is "signal S".
 std::vector<std::string> runRanks(Bootstrap bootstrap, const JobShape &shape, const RankBody &body);
 
-/// Runs it as threads that play the ranks of several hosts: `job` has them.
+/// Runs `body` as threads that play the ranks of several hosts: `job` states them.
 std::vector<std::string> runHosts(const FakeJob &job, const std::vector<int> &hosts, const JobShape &shape,
                                   const HostsOptions &options, const RankBody &body);
 
-/// A command's collective, of the kind and elements that a test's case names.
+/// A command's collective, of the kind and elements that a test case names.
 template <typename Case> abi::Collective &startOf(abi::Command &command, const Case &test) {
   abi::Collective &message = *command.mutable_start();
   message.set_kind(test.kind);
@@ -52,15 +51,15 @@ template <typename Case> abi::Collective &startOf(abi::Command &command, const C
 /// Makes a rank's communicator, with `arena` for its memory.
 using Join = std::function<std::unique_ptr<Communicator>(int rank, Arena &arena)>;
 
-/// A job of processes under way.
+/// A running job of processes.
 class ProcessJob {
 public:
   ProcessJob(const JobShape &shape, const RankBody &body, const Join &join);
-  /// Of one host, whose ranks meet at `path`.
+  /// On one host; the ranks meet at `path`.
   ProcessJob(const JobShape &shape, const RankBody &body, const std::string &path, int milliseconds = 60000);
   ~ProcessJob();
   void kill(int rank) const;
-  /// Waits for all ranks; as runRanks.
+  /// Waits for all ranks; returns the same as runRanks.
   std::vector<std::string> join();
 
 private:
@@ -68,7 +67,7 @@ private:
   std::vector<int> pipes;
 };
 
-/// A job of processes on several hosts, which are this machine's.
+/// A job of processes on several hosts, all of which are this machine.
 class HostsJob {
 public:
   HostsJob(const std::vector<int> &hosts, const JobShape &shape, const RankBody &body);
@@ -83,8 +82,8 @@ private:
 /// A path that nobody else uses, in a directory under /dev/shm.
 std::string freshName();
 
-/// Words that all ranks share whatever the bootstrap, zero at first: for tests that need to order ranks behind the
-/// communicator's back. Valid until the process ends.
+/// Flags that all ranks share with any bootstrap, zero at first: for tests that need to order ranks without the
+/// communicator. Valid until the process ends.
 std::atomic<int> *sharedFlags();
 
 } // namespace dtc::test

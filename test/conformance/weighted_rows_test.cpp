@@ -1,5 +1,5 @@
-// Reductions of rows that have logarithms of their weights, over every bootstrap that can, against the formula of
-// manifest.proto in long double.
+// Reductions of rows that have logarithms of their weights, over every bootstrap that supports them, against the
+// formula of manifest.proto in long double.
 #include "test/conformance/behaviour.h"
 
 #include <cmath>
@@ -21,7 +21,7 @@ struct RowsCase {
   bool inPlace;
 };
 
-// Rows: fewer than ranks, of more bytes than are staged between hosts, and so many that these go in several rounds.
+// Rows: fewer than ranks, with more bytes than are staged between hosts, and so many that they take several rounds.
 const RowsCase Cases[] = {
     {"all-reduce", abi::Collective::ALL_REDUCE, 37, 19, false},
     {"all-reduce in place", abi::Collective::ALL_REDUCE, 1001, 64, true},
@@ -52,8 +52,8 @@ uint32_t mix(int64_t a, int64_t b) {
   return mixed ^ mixed >> 15;
 }
 
-/// The logarithm of the weight of a rank's row. Some weights are 0, of some rows all are, and some are beyond what a
-/// power of them could be.
+/// The logarithm of the weight of a rank's row. Some weights are 0, some rows have only weights of 0, and some
+/// logarithms are too large to exponentiate.
 float logOf(int rank, int64_t row) {
   if (row % 7 == 3 || mix(rank, row) % 3 == 0)
     return -Infinity;
@@ -61,7 +61,7 @@ float logOf(int rank, int64_t row) {
   return row % 5 == 1 ? log + 5000 : row % 5 == 2 ? log - 5000 : log;
 }
 
-/// What rows of weight 0 hold must not show.
+/// The contents of rows of weight 0 must not affect the result.
 float valueOf(int rank, int64_t row, int64_t i) {
   if (logOf(rank, row) == -Infinity)
     return i % 2 == 0 ? std::numeric_limits<float>::quiet_NaN() : Infinity;
@@ -104,7 +104,7 @@ private:
   long double largest = -Infinity, sum = 0;
 };
 
-/// One rounding to f32, and no NaN.
+/// Equal up to one rounding to f32, and no NaN.
 bool isNear(float got, long double expected) {
   return got == expected || std::abs(got - expected) <= 1e-6L + 0x1p-23L * std::abs(expected);
 }
@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(All, WeightedRowsOver,
                                          Bootstrap::TwoHosts),
                          [](const auto &info) { return testing::PrintToString(info.param); });
 
-// Wherever the members are, they add in their order.
+// Wherever the members are, they add in their own order.
 TEST(WeightedRows, HaveTheSameBitsInMemoryAndBetweenHosts) {
   const std::vector<int> everybody = {0, 1, 2, 3};
   using Bits = std::vector<std::vector<std::byte>>; // of each rank
@@ -171,7 +171,7 @@ TEST(WeightedRows, HaveTheSameBitsInMemoryAndBetweenHosts) {
   }
 }
 
-/// What is not a number must show.
+/// A NaN must reach the result.
 TEST(WeightedRows, WeightsThatAreNoNumbersMakeNone) {
   for (float weight : {Infinity, std::numeric_limits<float>::quiet_NaN()}) {
     auto failures = runRanks(Bootstrap::Threads, {3}, [weight](Communicator &communicator, Arena &arena) {

@@ -92,7 +92,7 @@ class BadModels(DriverTest):
         self.assertIn("; expert parallelism is not supported yet. Leave the axis out", message)
         self.assertNotIn("did you mean", message)
 
-    # gpt-small has 4 heads. Its vocabulary and hidden units are work for all; heads alone are not.
+    # gpt-small has 4 heads. Its vocabulary and hidden units give all ranks work; heads alone do not.
     def test_ranks_with_nothing_to_do(self):
         output = self.dtc("compile", SOURCE / "examples/gpt-small", "--mesh", "tp=16", "--compile-to", "where", "-o",
                           self.directory / "where")
@@ -200,7 +200,7 @@ class BadRuns(DriverTest):
         self.assertEqual([path.name for path in checkpoint.parent.iterdir()], [checkpoint.name])
         self.assertEqual(self.contents(checkpoint), before)
 
-    # A limit on the size of files stands for a full disk: the checkpoint under way leaves nothing behind.
+    # A file size limit stands for a full disk: the unfinished checkpoint leaves nothing behind.
     def test_a_disk_that_is_full(self):
         program = self.compile("gpt", "gpt-small", "--mesh", "dp=2", validation_fraction=0, schedule="constant", **SMALL)
         self.train(program, self.data, "out", "--steps", 2)

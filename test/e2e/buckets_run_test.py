@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Buckets of whatever size change how often ranks start something, and no bit of what they compute."""
+"""Buckets of any size change how often ranks start something, but no bit of what they compute."""
 
 import json
 import random
@@ -20,13 +20,13 @@ def model_of(directory, layers):
 
 
 class Buckets:
-    """What both kinds of tests ask of programs."""
+    """What both kinds of tests require of programs."""
 
     def collectives(self, program):
         return json.loads(self.dtc("explain", program, "--json"))["collectives"]
 
     def starts(self, program):
-        """Of the lists of a training step."""
+        """For the lists of a training step."""
         return [each for each in self.collectives(program)
                 if each["times_per_step"] and each.get("bucket", {}).get("is_first", True)]
 

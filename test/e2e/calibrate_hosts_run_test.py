@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""dtc calibrate --hosts: what links between hosts do in a second, held against what the system lets through."""
+"""dtc calibrate --hosts: the measured rate of links between hosts, compared with the rate to which the system limits
+them."""
 
 import json
 import re
@@ -36,7 +37,7 @@ class CalibrateHosts(HostsTest):
         [(seconds, processor)] = re.findall(r'"all_reduce"\s+ranks: 2\s+bytes: 16777216\s+seconds: (\S+)'
                                             r'(?:\s+processor_seconds: (\S+))?', level)
         self.assertAlmostEqual(float(seconds) / (16777216 / 50e6), 1, delta=0.1)  # what each sends, both ways at once
-        # The rest is waiting for the link. None at all may be lost, and a zero is not written.
+        # The rest is waiting for the link. The processor time may be zero, and a zero is not written.
         self.assertLess(float(processor or 0), 0.5 * float(seconds))
 
     def test_the_file_serves_to_simulate_programs_on_the_hosts(self):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The certificate against deadlock: a compiled program has one, and one without it, or changed since, does not run unless
-it is told to."""
+"""The certificate against deadlock: a compiled program has one, and a program without it, or one that was changed
+since, does not run unless it is told to."""
 
 import json
 import os
@@ -50,7 +50,7 @@ class Certificate(DriverTest):
 
     def test_a_changed_program_is_noticed(self):
         def hold_up(manifest):
-            """All messages on one channel: the receives of one pass are before the sends that others wait for."""
+            """Puts all messages on one channel: the receives of one pass come before the sends that others wait for."""
             for group in manifest["groups"]:
                 group["channel"] = 0
 

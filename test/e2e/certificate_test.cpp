@@ -1,5 +1,5 @@
-// The certificate against deadlock of programs as they are compiled: they get one, an executor that delays at will
-// never blocks, and what is changed in them is refused exactly where that executor blocks.
+// The certificate against deadlock of compiled programs: they get one, an executor that delays at random never blocks,
+// and changed programs are refused exactly where that executor blocks.
 #include "test/e2e/compiled_model.h"
 #include "test/timing/certify/adversary.h"
 #include "test/timing/certify/hand_written.h"
@@ -49,7 +49,8 @@ TEST_P(Certificates, OfCompiledProgramsHoldWhateverIsDelayed) {
   }
 }
 
-/// Where all ranks play one role, the last gets one, and lists, of its own: it may then do otherwise than the others.
+/// Where all ranks play one role, the last gets a role and lists of its own: it may then behave differently from the
+/// others.
 void setLastRankApart(abi::Manifest &manifest) {
   if (manifest.roles_size() > 1)
     return;
@@ -71,7 +72,7 @@ void setLastRankApart(abi::Manifest &manifest) {
   *manifest.add_roles() = last;
 }
 
-/// Two commands of a list that stand side by side change places; not a wait and its own start.
+/// Swaps two adjacent commands of a list; not a wait and its own start.
 void exchange(abi::Manifest &manifest, std::mt19937_64 &random) {
   abi::CommandList &list = *manifest.mutable_lists(static_cast<int>(random() % uint64_t(manifest.lists_size())));
   std::vector<int> matter;
@@ -117,7 +118,7 @@ TEST(CertificatesOfPipelines, AreGivenWhateverTheTimetable) {
         EXPECT_EQ(refusalOf(compiledFor({"pp4", "pp=4", "ddp", accumulation}, timetable, model)), "");
 }
 
-// A tied embedding's gradient is there before a stage has sent what the other one waits for, and is added up over both.
+// A tied embedding's gradient is ready before a stage has sent what the other one waits for, and is reduced over both.
 TEST(CertificatesOfPipelines, AreGivenWhereStagesMeetInOneMicroBatch) {
   for (const Layout &layout :
        {Layout{"tp2_pp2", "tp=2,pp=2", "megatron", 1}, Layout{"sp2_pp2", "tp=2,pp=2", "megatron-sp", 1},
@@ -125,7 +126,7 @@ TEST(CertificatesOfPipelines, AreGivenWhereStagesMeetInOneMicroBatch) {
     EXPECT_EQ(refusalOf(compiledFor(layout)), "") << layout.name;
 }
 
-// What waits for one stage must not keep up what another waits for.
+// A command that waits for one stage must not block what another stage waits for.
 TEST(CertificatesOfPipelines, NeedAChannelForEachCutAndDirection) {
   abi::Manifest manifest = compiledFor({"pp4", "pp=4", "ddp", 8});
   for (abi::Group &group : *manifest.mutable_groups())
@@ -136,7 +137,7 @@ TEST(CertificatesOfPipelines, NeedAChannelForEachCutAndDirection) {
   EXPECT_FALSE(Adversary(manifest, "step", 1).run(0, Device::RoomForAll));
 }
 
-// 98,304 of GPT-3's are eight stages of equal ranks.
+// The 98,304 ranks of GPT-3 are eight stages of equal ranks.
 TEST(CertificatesOfManyRanks, CostWhatTheirClassesCost) {
   CompiledModel compiled({.model = "gpt3-175b",
                           .mesh = "dp=1536,tp=8,pp=8",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checkpoints under everything that happens to a run: ranks that are killed at any moment, disks that are full, cannot be
-written or vanish. The latest one is whole and training goes on from it to the same bits."""
+"""Checkpoints under everything that happens to a run: ranks that are killed at any moment, disks that are full,
+read-only or disappear. The latest checkpoint is complete, and training that resumes from it gives the same bits."""
 
 import json
 import os
@@ -28,7 +28,7 @@ class Checkpoints(DriverTest):
         self.data = write_tokens(self.directory / "tokens", 1000, 256)
 
     def checkpoints(self, out):
-        """Names of whole checkpoints, the newest last, and of what else there is."""
+        """Names of complete checkpoints, the newest last, and of everything else."""
         names = sorted(path.name for path in (self.directory / out / "checkpoints").glob("*"))
         return [name for name in names if name[5:].isdigit()], [name for name in names if not name[5:].isdigit()]
 
@@ -41,8 +41,8 @@ class Checkpoints(DriverTest):
     #===------------------------------------------------------------------===#
 
     def run_and_kill(self, program, log, chance, most):
-        """Goes on with the run and kills a rank at a random moment, at most so many seconds after the first step. Returns
-        whether it came to its end before."""
+        """Resumes the run and kills a rank at a random moment, at most this many seconds after the first step. Returns
+        whether the run ended before."""
         done = self.step_of("killed")
         resume = ["--resume", self.directory / "killed"] if done else []
         job = self.start("run", program, "--data", self.data, "--out", self.directory / "killed", "--threads", 1,
@@ -93,7 +93,7 @@ class Checkpoints(DriverTest):
     #===------------------------------------------------------------------===#
 
     def in_own_mounts(self, script, **names):
-        """A shell script that may mount; what it mounts is gone when it ends."""
+        """A shell script that may mount; its mounts disappear when it ends."""
         if not can_mount():
             self.skipTest("mounting needs root")
         variables = {key: str(value) for key, value in names.items()}
@@ -150,7 +150,7 @@ class Checkpoints(DriverTest):
         self.train(program, self.data, "more", "--resume", moved, "--steps",
                    int(max(path.name for path in moved.glob("step-??????")).removeprefix("step-")) + 1)
 
-    # As hosts do that share no folder of this name.
+    # As on hosts that do not share a folder of this name.
     def test_ranks_that_mean_different_folders(self):
         program = self.compile("program", "gpt-small", "--mesh", "dp=2", steps=2, **SETTINGS)
         jobs = []

@@ -9,7 +9,7 @@ from driver import SOURCE, DriverTest, main, write_tokens
 SETTINGS = {"learning_rate": 1e-3, "clip_norm": 0.25, "validation_fraction": 0.1, "seed": 7, "steps": 5,
             "global_batch": 8, "sequence_length": 16, "dropout": 0.1, "eval_batches": 1}
 
-# Gradients of the feed-forward block are reduced when the layer before has been through the backward pass.
+# Gradients of the feed-forward block are reduced after the backward pass of the layer before.
 LATER = """
 [[order]]
 list = "micro_last*"
@@ -49,7 +49,7 @@ class ChoicesTest(DriverTest):
 
 class Order(ChoicesTest):
     def check(self, mesh, strategy, text, moved, both="", **settings):
-        """`both`: what the program that it is held against has chosen, too."""
+        """`both`: also what the program that it is compared with has chosen."""
         layout = ["--mesh", mesh, "--strategy", strategy]
         settings = {**SETTINGS, **settings}
         own = self.compile("own", self.model(3), *layout, "--choices", self.write(both, "both.toml"), **settings)
@@ -63,7 +63,7 @@ class Order(ChoicesTest):
         self.assertNotEqual(*places)
         # The same bits.
         self.assertEqual(self.train(own, self.data, "own.out"), self.train(other, self.data, "other.out"))
-        # The program says what was chosen, and is verified as it is.
+        # The program states what was chosen, and is verified as it is.
         stored = self.dtc("inspect", other, "--choices")
         self.assertIn("[[order]]", stored)
         self.assertEqual(json.loads(self.dtc("inspect", other, "--json"))["choices"], stored)
@@ -72,7 +72,7 @@ class Order(ChoicesTest):
         words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
         self.assertIn("all agree", self.dtc("verify", self.model(3), *layout, "--choices", self.directory / "choices.toml",
                                             *words))
-        # What it stores gives it once more.
+        # Compiling what it stores gives it again.
         stored_file = self.write(stored, "stored.toml")
         again = self.compile("again", self.model(3), *layout, "--choices", stored_file, **settings)
         self.assertEqual(self.starts(again), after)
@@ -109,7 +109,7 @@ class Order(ChoicesTest):
 
 
 class Searched(ChoicesTest):
-    """What a search finds on a slow cluster changes no bit, is stored, and is verified."""
+    """The result of a search on a slow cluster changes no bit, is stored, and is verified."""
 
     CLUSTER = """
 name: "slow"
@@ -132,10 +132,10 @@ levels { name: "network" latency: 5e-6 bandwidth: 2e9 }
         self.assertIn(kind, stored)
         self.assertEqual(self.train(simple, self.data, "simple.out"), self.train(found, self.data, "found.out"))
         self.assertIn("all agree", self.dtc("verify", found, "--no-code"))
-        # Without the cluster its choices give it again.
+        # Without the cluster, its choices give the same program.
         again = self.compile("again", self.model(3), *layout, "--choices", self.write(stored, "stored.toml"), **settings)
         self.assertEqual(self.starts(again), self.starts(found))
-        # One plan is the simple order. (What starts together is another question to the cluster.)
+        # One plan is the simple order. (Which collectives start together also depends on the cluster.)
         alone = {**settings, "bucket_bytes": "none"}
         one = self.compile("one", self.model(3), *layout, "--cluster", cluster, "--schedule-effort", "1", **alone)
         simple = self.compile("simple", self.model(3), *layout, **alone)
@@ -150,7 +150,7 @@ levels { name: "network" latency: 5e-6 bandwidth: 2e9 }
     def test_gathers(self):
         self.check("dp=2", "zero3", "[gathers]", compute="bf16")
 
-    # Latency is nothing there beside what is sent and computed, however small that is.
+    # There the latency is negligible next to communication and compute, however small these are.
     SLOWER = """
 name: "slower"
 devices { name: "a" peaks { type: "f32" flops: 1e9 } memory_bandwidth: 1e10 memory_bytes: 1000000000 }
@@ -160,7 +160,7 @@ levels { name: "network" latency: 1e-6 bandwidth: 2e7 }
     WHOLE = '[split]\n"*" = 1\n[split_gradients]\n"*" = 1\n'
 
     def check_parts(self, model, mesh, strategy, table, pattern):
-        """The search does in parts what it says, and is the better for it: with all whole it finds nothing as good."""
+        """The search runs in parts what it says it does, and gains by that: without parts it finds nothing as good."""
         layout = ["--mesh", mesh, "--strategy", strategy, "--cluster", self.write(self.SLOWER, "slower.textproto")]
         found = self.compile("found", model, *layout, **SETTINGS)
         whole = self.compile("whole", model, *layout, "--choices", self.write(self.WHOLE), **SETTINGS)
@@ -199,7 +199,7 @@ class Rows(ChoicesTest):
         layer = self.starts(own).index(("micro_last", "reduce_scatter", "h.1.ln_1.weight"))
         self.assertLess(early, layer)
         self.assertLess(layer, rows)
-        # Why each is there.
+        # The reason for each.
         self.assertIn("all_to_all over dp at wte (micro_last)", self.dtc("explain", own))
         self.assertIn("rows of dt.scatter_add for the gradient of wte.weight: fewer bytes than all of it",
                       self.dtc("explain", own))
@@ -209,7 +209,7 @@ class Rows(ChoicesTest):
         self.assertEqual(self.starts(again), self.starts(own))
         made = self.dtc("compile", model, *layout, *words, "--compile-to", "choices")
         self.assertTrue(made.startswith(stored), made[:400])
-        # Or not.
+        # Or not to gather.
         reduced = self.compile("reduced", model, *layout, "--choices", self.write('[rows]\n"*" = "reduced"\n'), **self.ALONE)
         self.assertNotIn(("micro_last", "all_to_all", "wte"), self.starts(reduced))
         self.assertGreater(self.starts(reduced).index(("micro_last", "reduce_scatter", "wte.weight")),

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""--cluster of compile, inspect, explain and verify: whether a program has room on a cluster, and what it costs there."""
+"""--cluster of compile, inspect, explain and verify: whether a cluster has room for a program, and what it costs
+there."""
 
 import json
 import re
@@ -17,7 +18,7 @@ devices { name: "a" peaks { type: "f32" flops: 1e9 } memory_bandwidth: 1e10 memo
 nodes { device: "a" devices: 1 count: 2 }
 levels { name: "network" latency: 1e-6 bandwidth: 2e7 }
 """
-# A cluster's figures say which collectives start together.
+# A cluster's figures decide which collectives start together.
 ALONE = ["--set", "bucket_bytes=none"]
 
 
@@ -35,7 +36,7 @@ class Cluster(DriverTest):
         return role["arena_bytes"] + role.get("scratch_bytes", 0)
 
     def changed(self, name, *changes):
-        """A cluster file that comes with dtc, with other figures."""
+        """A cluster file that is shipped with dtc, with other figures."""
         text = (CLUSTERS / name).read_text()
         for old, new in changes:
             self.assertIn(old, text)
@@ -64,7 +65,7 @@ class Cluster(DriverTest):
         self.dtc("compile", MODEL, *SMALL, "--mesh", "dp=2", "--cluster", H100, *ALONE, "--schedule-effort", 1, "-o", simple)
         self.assertEqual(simple.read_bytes(), self.make("--mesh", "dp=2", *ALONE).read_bytes())
 
-    # What stages send is hidden by no order, so that is not for want of waiting.
+    # No order hides what stages send, so another order is not ruled out for lack of waiting.
     def test_why_no_other_order_is_tried(self):
         cluster, model = self.directory / "slow.textproto", self.directory / "untied"
         cluster.write_text(SLOW)
@@ -77,7 +78,8 @@ class Cluster(DriverTest):
                             self.directory / "program")
             self.assertIn(f"program: no other order was tried: {why}\n", text)
 
-    # What would make ranks wait less has been planned and simulated: a program compiled so does what was said.
+    # What would make ranks wait less has been planned and simulated: a program compiled that way confirms the
+    # prediction.
     def test_a_remedy_is_what_it_is_said_to_be(self):
         cluster = self.directory / "slow.textproto"
         cluster.write_text(SLOW)
@@ -107,7 +109,7 @@ class Cluster(DriverTest):
         self.assertAlmostEqual(less["seconds"], faster["seconds"], delta=1e-9)
         self.assertLess(faster["exposed"], 0.05 * faster["seconds"])
 
-    # To the byte, of a device, where kernels work in memory of their own, too, and of a node that ranks share.
+    # Exact to the byte, for a device, including the scratch memory of kernels, and for a node that ranks share.
     def test_room_is_counted_to_the_byte(self):
         for name, target, memory, ranks in [("h100x8.textproto", "cuda:sm_90", 80000000000, 1),
                                             ("two_cores.textproto", "cpu", 24000000000, 2)]:
@@ -163,7 +165,7 @@ class Cluster(DriverTest):
                          r"On the cluster h100x8\n  fits: rank 0 .*\n  a step takes [\d.]+ [mu]s: .* tokens/s, MFU ")
         self.assertNotIn("cluster", self.json("inspect", program))
 
-    # Between two ranks all algorithms take a latency and the bytes, an all-reduce of a few bytes likewise.
+    # Between two ranks all algorithms take one latency plus the bytes, as does an all-reduce of a few bytes.
     def test_what_collectives_take(self):
         for layout in [["--mesh", "dp=2"], ["--mesh", "dp=2", "--strategy", "zero3"], ["--mesh", "tp=2"]]:
             with self.subTest(layout=layout):
@@ -187,7 +189,7 @@ class Cluster(DriverTest):
                                r"  time    \S+ us each \(.* over NVLink\); \S+ us a step, ranks wait \S+ us while they move")
         self.assertNotIn("  time ", self.dtc("explain", program))
 
-    # Two messages, one for each micro-batch: each takes a latency and its bytes.
+    # Two messages, one for each micro-batch: each takes one latency plus its bytes.
     def test_what_stages_send_takes_time(self):
         program = self.make("--mesh", "pp=2", "--set", "accumulation=2")
         sent, unit, seconds, of = re.search(r"send forward over pp: forward of \S+ +sending ([\d.]+) (k?B|bytes) in ([\d.]+) (us)\n",
@@ -195,7 +197,7 @@ class Cluster(DriverTest):
         size = float(sent) * {"kB": 1e3}.get(unit, 1)
         self.assertAlmostEqual(float(seconds), 1e6 * (2 * 2e-6 + size / 450e9), delta=0.02)
 
-    # That of the program which is compiled with it.
+    # The order of the program that is compiled with it.
     def test_what_a_step_takes_with_a_remedy(self):
         program = self.make("--mesh", "dp=2", "--strategy", "zero3")
         answer = self.json("explain", program, "--cluster", H100)

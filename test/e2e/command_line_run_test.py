@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The command line's rule: what is wrong in its words alone is usage (2), what they name is input (3).
+"""The command line's rule: errors in the words alone are usage (2), errors in what they name are input (3).
 
-The tables below have a row for every option of every verb and of compiled programs; a test holds them against --help.
+The tables below have a row for every option of every verb and of compiled programs; a test compares them with --help.
 """
 
 import json
@@ -19,7 +19,7 @@ SETTINGS = ["steps", "=3", "stepz=3", "training.stepz=3", "optimizer.steps=3", "
             "learning_rate=nan", "learning_rate=inf", "learning_rate=-1"]
 FORMATS = ["nanogtp", "llm"]
 
-# What is wrong whatever files there are.
+# Wrong whatever files there are.
 MALFORMED = {
     "compile": {
         "--mesh": MESHES, "--strategy": [], "--config": [], "--set": SETTINGS, "--timetable": ["1f2b", ""], "--choices": [],
@@ -81,7 +81,7 @@ MALFORMED = {
     },
 }
 
-# What is well said, but names what is not there or does not fit. (What cannot be written is no input.)
+# Well-formed, but names something that is missing or does not fit. (A path that cannot be written is not input.)
 UNUSABLE = {
     "compile": {
         "--mesh": ["dp=3"], "--strategy": ["megatorn"], "--config": ["missing.toml"], "--set": ["accumulation=3"],
@@ -165,7 +165,7 @@ class CommandLine(DriverTest):
         return [*before, option, value, *after]
 
     def options(self, verb):
-        """Those that take a value, as --help tells them."""
+        """The options that take a value, according to --help."""
         words = ["run", self.files / "program"] if verb == "PROGRAM" else verb.split()
         found = re.findall(r"^  (?:-\w,)?(--[a-z-]+) [A-Z]{2,}", self.dtc(*words, "--help"), re.MULTILINE)
         return set(found)
@@ -215,7 +215,7 @@ class CommandLine(DriverTest):
             with self.subTest(words=words):
                 self.assertIn(message, self.dtc(*words, code=2))
 
-    # The options of `dtc run` that a program lacks, behind it: a test for each, so that none is forgotten.
+    # The options of `dtc run` that a program lacks, placed after it: a test for each, so that none is forgotten.
     def test_options_of_run_behind_the_program(self):
         for option in self.options("run") - self.options("PROGRAM"):
             with self.subTest(option=option):
@@ -229,7 +229,7 @@ class CommandLine(DriverTest):
             output = self.dtc("run", option, value, self.files / "program", code=2)
             self.assertRegex(output, f"{option}: .*{reason}")
 
-    # The mistake is the value, and what follows PROGRAM is the program's.
+    # The mistake is the value, and what follows PROGRAM belongs to the program.
     def test_only_unknown_words_are_corrected(self):
         self.assertNotIn("did you mean", self.dtc("run", "-n", "x", self.files / "program", "--grade", "y", code=2))
 
@@ -238,7 +238,7 @@ class Settings(DriverTest):
     def settings(self, out):
         return (self.directory / out / "settings.toml").read_text()
 
-    # Compiled with the settings that a run wrote down, the program is the same one, and so is its run.
+    # Compiled with the settings that a run wrote, the program is the same one, and so is its run.
     def test_a_run_can_be_had_again_from_its_settings(self):
         data = write_tokens(self.directory / "tokens.bin", 2000, 61)
         first = self.compile("first", MODEL, "--mesh", "dp=2", sequence_length=16, global_batch=4, steps=3,
@@ -252,7 +252,7 @@ class Settings(DriverTest):
         self.train(again, data, "again.out")
         self.assertEqual(self.losses("first.out"), self.losses("again.out"))
 
-    # What the run changed counts, and what a model leaves open is as it was decided.
+    # What the run changed takes precedence, and what a model leaves open stays as it was decided.
     def test_settings_changed_at_the_run(self):
         data = write_tokens(self.directory / "tokens.bin", 2000, 61)
         program = self.compile("program", MODEL, global_batch=4, steps=9)
@@ -263,7 +263,7 @@ class Settings(DriverTest):
         self.assertEqual(len(self.losses("out")), 4)
         self.assertEqual(self.losses("out"), self.losses("again.out"))
         self.assertEqual(self.settings("out"), self.settings("again.out"))
-        # An evaluation is no run of its own.
+        # An evaluation does not count as a run.
         self.dtc("run", again, "--data", data, "--out", self.directory / "out", "--eval-only", "--weights", MODEL,
                  "--set", "seed=8")
         self.assertEqual(self.settings("out"), self.settings("again.out"))

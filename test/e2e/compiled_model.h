@@ -1,4 +1,4 @@
-// A small model on its whole way: Form 1 for the expectation, and the manifest and code that it is compiled to.
+// A small model through the whole compiler: Form 1 for the expectation, and the compiled manifest and code.
 #pragma once
 
 #include "frontends/Frontend.h"
@@ -25,7 +25,7 @@ struct ModelSetup {
   double dropout = 0.1;
   std::string optimizer = "adamw";
   bool generateCode = false;
-  bool expect = true; ///< compute the expectation: out of the question for large models
+  bool expect = true; ///< compute the expectation: not feasible for large models
   std::string compute = "f32", gradients = "f32";
   uint64_t gatherAhead = 2;
   std::string target = "native";
@@ -34,7 +34,7 @@ struct ModelSetup {
   Choices choices = {};            ///< all others
 };
 
-/// How a model is cut, and what tests call it.
+/// How a model is partitioned, and its name in tests.
 struct Layout {
   const char *name, *mesh, *strategy;
   int64_t accumulation;
@@ -79,7 +79,7 @@ public:
                         {setup.batch, setup.sequence, setup.dropout, setup.symbols}, context);
     CompileOptions options;
     options.what.accumulation = setup.accumulation;
-    options.what.clipNorm = 0.5; // active: the gradients of random parameters are larger
+    options.what.clipNorm = 0.5; // takes effect: the gradients of random parameters are larger
     options.what.optimizer = setup.optimizer;
     options.what.compute = setup.compute;
     options.what.gradients = setup.gradients;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What <Tab> offers, in each shell: the shells run themselves, as a user has them."""
+"""What <Tab> offers in each shell: runs the shells themselves, as a user has them."""
 
 import os
 import pathlib
@@ -15,7 +15,7 @@ from driver import DTC, SOURCE, TIMEOUT, DriverTest
 FILES = SOURCE / "tools/dtc/completion"
 MODEL = SOURCE / "test/e2e/oracle/gpt2"
 
-# The words of a command line, and what must be offered for the last of them: all, or at least these.
+# The words of a command line, and what must be offered for the last of them: exactly these, or at least these.
 ALL = {
     ("",): ["data", "calibrate", "simulate", "schedule", "compile", "tune", "run", "eval", "sample", "verify", "inspect", "explain", "report",
             "export"],
@@ -92,7 +92,7 @@ class Completion(DriverTest):
                                                                  f"source {FILES}/dtc.fish; complete -C 'dtc ver'"))
 
     def test_zsh(self):
-        """Its functions run with a stand-in for the builtin that takes what is offered."""
+        """Runs its functions with a stand-in for the builtin that receives the offers."""
         script = """
             compadd() { while [[ $1 != -a ]]; do shift; done; shift; print -rl -- ${(P)1}; }
             _files() { print -rl -- ${words[CURRENT]}*(N); }

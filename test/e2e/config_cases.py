@@ -1,7 +1,8 @@
 """Model directories whose weights follow from their names, so that a test needs no file of weights.
 
-Shared by config_run_test.py, sample_run_test.py, oracle/fuzz_config.py and oracle/make_generation.py. A case is {"family", "changes", "weights", ...}: the base
-configuration of a family with some keys set to other values (a key set to REMOVED is absent), and a form of the weights.
+Shared by config_run_test.py, sample_run_test.py, oracle/fuzz_config.py and oracle/make_generation.py. A case is
+{"family", "changes", "weights", ...}: the base configuration of a family with some keys set to other values (a key set
+to REMOVED is absent), and a form of the weights.
 """
 
 import functools
@@ -108,7 +109,8 @@ def neox_tensors(config, size):
 
 @functools.lru_cache(maxsize=4096)
 def values(name, shape):
-    """The elements of a tensor of this shape (a tuple): large enough that every part of a model matters to the loss, and exact in f16."""
+    """The elements of a tensor of this shape (a tuple): large enough that every part of a model affects the loss, and
+    exact in f16."""
     source, count = random.Random(name), 1
     for dim in shape:
         count *= dim
@@ -118,7 +120,7 @@ def values(name, shape):
 
 
 def write_weights(path, shapes, form):
-    """The forms in which published files hold the same weights, and two that must not pass for them."""
+    """The forms in which published files hold the same weights, and two that must not be accepted as such."""
     stored = {name: (shape, values(name, tuple(shape))) for name, shape in shapes.items()}
     embedding = next((name for name in ("wte.weight", "model.embed_tokens.weight", "gpt_neox.embed_in.weight")
                      if name in stored), None)
@@ -154,8 +156,8 @@ def write_model(directory, case, shapes=None):
 
 
 def write_longer(directory, recorded, positions):
-    """The model of a folder of oracle/ for more positions. They cost rotary models nothing; where positions are learned, the
-    model is another one of the family."""
+    """The model of a folder of oracle/ for more positions. Rotary models need nothing for them; where positions are
+    learned, the result is another model of the family."""
     config = json.loads((recorded / "config.json").read_text())
     if "n_positions" in config:
         write_model(directory, {"family": "gpt2", "changes": {"n_positions": positions}, "weights": "plain"})
@@ -167,7 +169,7 @@ def write_longer(directory, recorded, positions):
 
 
 def window(case):
-    """The tokens: what is predicted is all but the first."""
+    """The tokens: all but the first are predicted."""
     config = config_of(case)
     positions = config.get("n_positions", config.get("max_position_embeddings"))
     length = min(LENGTH, positions) if isinstance(positions, int) and positions > 0 else LENGTH
@@ -178,13 +180,13 @@ def window(case):
 
 
 def write_windows(path, tokens):
-    """A file in llm.c's format: the first window is there to train on, the second is held out."""
+    """A file in llm.c's format: the first window is the training set, the second is held out."""
     header = [20240520, 1, 2 * len(tokens)] + [0] * 253
     path.write_bytes(struct.pack("<256i", *header) + struct.pack(f"<{2 * len(tokens)}H", *tokens, *tokens))
 
 
 class Interpreter:
-    """Losses by the interpreter, in f64: a process of config_loss.cpp that answers line by line."""
+    """Losses from the interpreter, in f64: a process of config_loss.cpp that answers line by line."""
 
     def __init__(self, path):
         self.process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -210,8 +212,8 @@ class Interpreter:
 
 
 def compiled_loss(run, directory, case):
-    """The held-out loss by a compiled program, or dtc's message where it refuses to compile. `run` takes the arguments of
-    a dtc command and returns (exit code, output)."""
+    """The held-out loss from a compiled program, or dtc's message where it refuses to compile. `run` takes the
+    arguments of a dtc command and returns (exit code, output)."""
     tokens = window(case)
     program, data, out = directory / "program", directory / "windows", directory / "evaluation"
     write_windows(data, tokens)

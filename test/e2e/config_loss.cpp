@@ -1,6 +1,6 @@
-// Answers, line by line, what loss the models of directories have: {"directory", "tokens"} -> {"loss"} or {"refused"}.
+// Answers, line by line, with the loss of the model in a directory: {"directory", "tokens"} -> {"loss"} or {"refused"}.
 // The frontend reads config.json and weights as the driver does, and the interpreter runs @loss in f64. One process
-// serves all cases of config_run_test.py and oracle/fuzz_config.py, which would wait for a compiler and a linker.
+// serves all cases of config_run_test.py and oracle/fuzz_config.py, which saves them a compiler and a linker.
 #include "dialect/IR/Names.h"
 #include "dialect/reference/Interpreter.h"
 #include "frontends/Frontend.h"
@@ -16,7 +16,7 @@ using namespace mlir;
 using namespace mlir::dt;
 using nlohmann::json;
 
-/// The mean over all targets, which are the tokens one further on.
+/// The mean over all targets, which are the tokens shifted by one.
 static double lossOf(const std::string &directory, const std::vector<int64_t> &tokens, MLIRContext &context) {
   auto sequence = static_cast<int64_t>(tokens.size()) - 1;
   dtc::load(directory, {.batch = 1, .sequence = sequence}, context); // may refuse the model's own dropout

@@ -118,7 +118,7 @@ class Weights(DriverTest):
                            self.directory / "trained", code=3)
         self.assertIn("key 'rope_theta' is 10000, but the program was compiled with 500.0", message)
 
-    # The row of the padding token gets no gradient from where it is looked up, on any layout.
+    # The row of the padding token gets no gradient from lookups, under any layout.
     def test_the_padding_token_of_llama_stays(self):
         recorded = ORACLE / "llama_padding"
         for mesh in ["dp=1", "dp=2,tp=2"]:

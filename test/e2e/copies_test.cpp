@@ -1,4 +1,4 @@
-// Parameters that are kept in the type that products compute in: every number is what it is without such copies.
+// Parameters that are kept in the type in which products compute: every number equals the one without such copies.
 #include "runtime/abi/timetables.h"
 #include "test/e2e/training_job.h"
 #include "test/runtime/temporary_directory.h"
@@ -18,7 +18,7 @@ const abi::CommandList &listOf(const abi::Manifest &manifest, const std::string 
   throw std::logic_error("no list " + name);
 }
 
-/// Launches of kernels that convert and do nothing else.
+/// Launches of kernels that only convert.
 int conversionsIn(const abi::Manifest &manifest, const std::string &list) {
   int count = 0;
   for (const abi::Command &command : listOf(manifest, list).commands())
@@ -43,7 +43,7 @@ struct Copying {
 
 void PrintTo(const Copying &each, std::ostream *out) { *out << each.name; }
 
-/// What training says, number by number.
+/// All numbers that training reports.
 struct Numbers {
   std::vector<double> evaluations, steps;
   int64_t skipped = 0;
@@ -54,7 +54,7 @@ class Copies : public testing::TestWithParam<Copying> {
 protected:
   Copies() { writeTokens(directory / "tokens.bin"); }
 
-  /// Calls work(job). One job at a time: two shared objects in memory may have one name.
+  /// Calls work(job). One job at a time: two shared objects in memory may have the same name.
   template <typename Work> auto with(bool copies, Work work) const {
     Job job(GetParam().model, GetParam().isGpu, directory / "tokens.bin", /*graphs=*/true, copies);
     EXPECT_TRUE(job.compiled.succeeded);
@@ -68,7 +68,7 @@ protected:
   TemporaryDirectory directory;
 };
 
-// Clipping and dropout included. Gradients of f16 overflow at first: what is skipped leaves the copies.
+// Clipping and dropout included. Gradients of f16 overflow at first: a skipped step leaves the copies unchanged.
 TEST_P(Copies, ChangeNoNumber) {
   constexpr int64_t steps = 6;
   std::map<bool, std::pair<int, int>> conversions;
@@ -76,7 +76,7 @@ TEST_P(Copies, ChangeNoNumber) {
     const abi::Manifest &manifest = job.compiled.manifest;
     conversions[!abi::timetableOf(manifest.roles(0), abi::refreshTimetable).period().empty()] = {
         conversionsIn(manifest, "micro_last"), conversionsIn(manifest, "eval")};
-    Numbers numbers{{job.evaluate()}, {}, 0}; // of the weights that it begins with
+    Numbers numbers{{job.evaluate()}, {}, 0}; // of the initial weights
     if (isScaled())
       job.setLossScale(0x1p+24);
     for (int64_t step = 0; step < steps; ++step) {
@@ -97,7 +97,7 @@ TEST_P(Copies, ChangeNoNumber) {
   EXPECT_LT(got.skipped, steps);
 }
 
-// A checkpoint holds no copies, so that either reads the other's; what is loaded is copied anew.
+// A checkpoint holds no copies, so that either program reads the other's; copies are made again after loading.
 TEST_P(Copies, AreMadeOfACheckpoint) {
   std::string path;
   std::vector<double> all = with(true, [&](Job &job) {
@@ -117,7 +117,7 @@ TEST_P(Copies, AreMadeOfACheckpoint) {
   EXPECT_EQ(std::vector<double>(got.begin() + 1, got.end()), all);
 }
 
-// The command list computes what the model means, copies and all.
+// The command list computes what the model means, copies included.
 TEST_P(Copies, AreVerified) {
   const Case &each = GetParam().model;
   const char *target = GetParam().isGpu ? "cuda:sm_90" : "native";
@@ -146,10 +146,10 @@ INSTANTIATE_TEST_SUITE_P(Models, Copies,
                                          Copying{"llama_zero3_gpu", {"llama-small", pieces, "bf16", 0}, true}),
                          [](const auto &info) { return std::string(info.param.name); });
 
-// Parameters with copies lie side by side, as do those without, of those that decay and of the others.
+// Parameters with copies are adjacent, as are those without, separately for those that decay and for the others.
 TEST(CopiesOfAnUpdate, AreWrittenByItsFewLaunches) {
   std::map<std::string, int64_t> symbols = smallSymbols("gpt-small");
-  symbols["vocab"] = symbols["embed"] = symbols["mlp"] = 128; // whole lines also of 16 bits
+  symbols["vocab"] = symbols["embed"] = symbols["mlp"] = 128; // whole cache lines in 16 bits, too
   symbols["head_dim"] = 32;
   auto commandsOf = [&](bool copies, const char *list) {
     CompiledModel compiled({.model = "gpt-small",
@@ -166,7 +166,7 @@ TEST(CopiesOfAnUpdate, AreWrittenByItsFewLaunches) {
   EXPECT_EQ(commandsOf(true, "refresh"), 2);
 }
 
-/// Parameters of a program for a target, without saying whether it is to have copies.
+/// Parameters of a program for a target, with the target's default for copies.
 std::vector<std::string> copiedBy(const char *target, const char *compute, const Layout &layout) {
   CompiledModel compiled(smallSetup("gpt-small", layout, {.expect = false, .compute = compute, .target = target}));
   EXPECT_TRUE(compiled.succeeded);
@@ -175,12 +175,12 @@ std::vector<std::string> copiedBy(const char *target, const char *compute, const
 
 TEST(CopiesOfATarget, AreThoseOfGpusIn16Bits) {
   EXPECT_THAT(copiedBy("cuda:sm_90", "bf16", one), Contains("h.0.mlp.c_fc.weight"));
-  EXPECT_THAT(copiedBy("cuda:sm_90", "bf16", one), Not(Contains("h.0.ln_1.weight"))) << "which is read in f32";
+  EXPECT_THAT(copiedBy("cuda:sm_90", "bf16", one), Not(Contains("h.0.ln_1.weight"))) << "it is read in f32";
   EXPECT_THAT(copiedBy("cuda:sm_90", "f32", one), testing::IsEmpty());
   EXPECT_THAT(copiedBy("native", "bf16", one), testing::IsEmpty());
 }
 
-// A copy of what is gathered after its formula would be a launch more.
+// Copying what is gathered after its update would take one more launch.
 TEST(CopiesOfATarget, AreNotOfWhatIsGatheredAfterItsUpdate) {
   for (const char *strategy : {"zero1", "zero2"})
     EXPECT_THAT(copiedBy("cuda:sm_90", "bf16", {strategy, "dp=2", strategy, 1}), testing::IsEmpty()) << strategy;

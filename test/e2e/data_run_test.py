@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a program trains on: formats, several files, data to evaluate on, loss masks; and files that are none."""
+"""Training data: formats, several files, data to evaluate on, loss masks; and files that are none."""
 
 import gzip
 import json
@@ -20,7 +20,7 @@ def tokens_of(path):
 
 
 def write_megatron(stem, documents, bits=16):
-    """NAME.bin and NAME.idx as Megatron-LM lays them out, a sequence a document. Returns the first."""
+    """NAME.bin and NAME.idx in Megatron-LM's layout, one sequence per document. Returns the first."""
     width, code, kind = {16: (2, 8, "H"), 32: (4, 4, "i")}[bits]
     lengths = [len(document) for document in documents]
     pointers = [width * sum(lengths[:index]) for index in range(len(lengths))]
@@ -48,7 +48,7 @@ class Data(DriverTest):
         return losses, last["validation_metrics/loss"]
 
     def refused_ranks(self, *of_each):
-        """What two ranks say that are started with these arguments besides the common ones."""
+        """The output of two ranks that are started with these arguments besides the common ones."""
         jobs = []
         for rank, arguments in enumerate(of_each):
             variables = {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_PORT": str(os.getpid())}
@@ -60,7 +60,7 @@ class Data(DriverTest):
         self.assertFalse((self.directory / "out").exists(), "a run that is refused leaves nothing")
         return outputs[0]
 
-    # As two hosts would have them.
+    # As on two hosts.
     def test_ranks_train_on_the_same_data(self):
         other = write_token_file(self.directory / "other", [*self.tokens[:-1], (self.tokens[-1] + 1) % VOCABULARY])
         self.assertRegex(self.refused_ranks(["--data", self.data], ["--data", other]),
@@ -98,7 +98,7 @@ class Data(DriverTest):
         self.assertEqual(job.wait(30), 3, self.output())
         self.assertRegex(self.output(), rf"error: rank [01]: cannot read '{self.data}': it became shorter")
 
-    # With the front for training and the end for evaluation, two files are what one cut by validation_fraction is.
+    # With the front for training and the end for evaluation, two files equal one that validation_fraction splits.
     def test_validation_data(self):
         front = write_token_file(self.directory / "front", self.tokens[:450])
         end = write_token_file(self.directory / "end", self.tokens[450:])
@@ -118,7 +118,7 @@ class Data(DriverTest):
         self.assertIn("no token that counts",
                       self.refused("run", self.program, "--data", self.data, "--out", self.directory / "none", "--steps", 0))
 
-    # The gate leaves the weights as they were, and the run says why it ends.
+    # The gate leaves the weights as they were, and the run reports why it ends.
     def test_a_batch_without_a_token_that_counts(self):
         mask = self.directory / "tokens.mask"
         mask.write_bytes(bytes(1 if index > 450 else 0 for index in range(600)))

@@ -1,4 +1,4 @@
-// Training on a device that the host cannot look into, beside the same on a CPU: equal bits, and equal files.
+// Training on a device whose memory the host cannot access, next to the same on a CPU: equal bits, and equal files.
 #include "runtime/abi/roles.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/comm/local/in_process.h"
@@ -17,7 +17,7 @@
 namespace dtc::test {
 namespace {
 
-/// What a run leaves.
+/// The results of a run.
 struct Outcome {
   std::vector<double> numbers; ///< losses and norms of its steps, then the held-out loss
   std::string weights, moments;
@@ -70,7 +70,7 @@ protected:
     InProcessJob job(ranks);
     std::vector<Outcome> outcomes(ranks);
     std::vector<std::string> failures(ranks);
-    std::vector<std::unique_ptr<Arena>> stages; // outlive all ranks: when one fails, others may be reading its own
+    std::vector<std::unique_ptr<Arena>> stages; // outlive all ranks: when one fails, others may read its arena
     for (int rank = 0; far && rank < ranks; ++rank) {
       const abi::Role &role = abi::roleOf(compiled.manifest, rank);
       stages.push_back(std::make_unique<Arena>(role.arena_bytes(), role.shared_begin()));
@@ -103,7 +103,7 @@ protected:
     return outcomes[0];
   }
 
-  /// Three steps, a checkpoint, and the fourth step twice: as it follows, and from the checkpoint.
+  /// Three steps, a checkpoint, and the fourth step twice: directly after the third, and from the checkpoint.
   Outcome trainRank(Communicator &communicator, Device &device, Memory &memory, const std::string &folder) {
     const abi::Training &training = compiled.manifest.training();
     std::unique_ptr<Memory> hostMemory =
@@ -144,14 +144,14 @@ TEST_P(Devices, TrainTheSameToTheBit) {
   Outcome near = train(/*far=*/false), far = train(/*far=*/true);
   ASSERT_EQ(near.numbers.size(), 11U);
   EXPECT_LT(near.numbers[4], near.numbers[0]) << "nothing was learnt";
-  EXPECT_EQ(near.numbers[6], near.numbers[8]) << "the checkpoint is of another state";
+  EXPECT_EQ(near.numbers[6], near.numbers[8]) << "the checkpoint holds another state";
   EXPECT_EQ(far.numbers, near.numbers);
   ASSERT_FALSE(near.weights.empty() || near.moments.empty());
   EXPECT_TRUE(far.weights == near.weights);
   EXPECT_TRUE(far.moments == near.moments);
 }
 
-/// What layers keep waits in the host's memory. A copy that is not waited for never comes on the far device.
+/// What layers keep waits in the host's memory. On the far device, a copy that is not waited for never arrives.
 struct Offloading : Devices {
   Offloading() : Devices(/*layers=*/4, choicesOf("offload")) {}
 

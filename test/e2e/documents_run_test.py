@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Packed documents: the loss of rows that hold several is that of the documents one by one, under every layout.
+"""Packed documents: the loss of rows that hold several equals that of the documents one by one, under every layout.
 
-The expected losses are transformers', of each document alone (oracle/make_documents.py)."""
+The expected losses are from transformers, of each document alone (oracle/make_documents.py)."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: running dtc and the programs that it makes, as a user does.
+"""What the end-to-end tests share: running dtc and the programs that it compiles, as a user does.
 
 The tests take the folder of the binaries from DTC_BIN and the source tree from DTC_SOURCE; CMakeLists.txt sets both.
 """
@@ -20,9 +20,9 @@ from concurrent.futures import ThreadPoolExecutor
 DTC = str(pathlib.Path(os.environ["DTC_BIN"]) / "dtc")
 SANITIZED = b"__asan_init" in pathlib.Path(DTC).read_bytes()
 SOURCE = pathlib.Path(os.environ["DTC_SOURCE"])
-TIMEOUT = 600 if SANITIZED else 120  # seconds that no command may take
+TIMEOUT = 600 if SANITIZED else 120  # seconds that no command may exceed
 
-# A shell starts what runs in the background without the one, and nohup without the other; programs would inherit that.
+# A shell starts background jobs without SIGINT, and nohup without SIGHUP; programs would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
@@ -36,7 +36,7 @@ def write_token_file(path, tokens, bits=16):
 
 
 def write_tokens(path, count, vocabulary, seed=1):
-    """A token file that a model can learn: each token is mostly decided by the one before."""
+    """A token file that a model can learn: each token is mostly determined by the one before."""
     source = random.Random(seed)
     follower = [source.randrange(vocabulary) for _ in range(vocabulary)]
     token, tokens = 0, []
@@ -47,7 +47,7 @@ def write_tokens(path, count, vocabulary, seed=1):
 
 
 def read_safetensors(path):
-    """Header (without __metadata__) and data."""
+    """The header (without __metadata__) and the data."""
     content = path.read_bytes()
     size = struct.unpack("<Q", content[:8])[0]
     header = json.loads(content[8:8 + size])
@@ -74,8 +74,8 @@ def names_of(tests):
 
 
 def main(at_once):
-    """unittest.main, for tests that mostly wait, or whose commands use one core: `at_once` of them run side by side, each in a
-    process of its own."""
+    """unittest.main, for tests that mostly wait, or whose commands use one core: runs `at_once` of them in parallel,
+    each in a process of its own."""
     if any(word != "-v" for word in sys.argv[1:]):
         unittest.main()
 
@@ -104,14 +104,14 @@ class DriverTest(unittest.TestCase):
         return folder
 
     def dtc(self, *arguments, code=0, **options):
-        """Runs dtc, holds its exit code against `code`, and returns what it wrote."""
+        """Runs dtc, requires the exit code `code`, and returns what it printed."""
         done = subprocess.run([DTC, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               timeout=TIMEOUT, **options)
         self.assertEqual(done.returncode, code, f"dtc {' '.join(map(str, arguments))}\n{done.stdout}")
         return done.stdout
 
     def refused(self, *arguments, code=3, within=1.0, **options):
-        """Runs what must be refused in time and returns its message."""
+        """Runs a command that must be refused in time and returns its message."""
         begin = time.monotonic()
         output = self.dtc(*arguments, code=code, **options)
         self.assertLess(time.monotonic() - begin, within, output)
@@ -126,7 +126,7 @@ class DriverTest(unittest.TestCase):
         return program
 
     def train(self, program, data, out, *arguments):
-        """Trains on one thread a rank and returns the losses, exactly as logged: [(step, text)]."""
+        """Trains on one thread per rank and returns the losses, exactly as logged: [(step, text)]."""
         log = self.directory / (out + ".losses")
         self.dtc("run", program, "--data", data, "--out", self.directory / out, "--log-losses", log, "--threads", 1,
                  *arguments)
@@ -156,7 +156,7 @@ class DriverTest(unittest.TestCase):
             time.sleep(0.01)
 
     def assert_close(self, expected, actual, tolerance):
-        """The same steps, with losses that differ by no more than a part of `tolerance`."""
+        """The same steps, with losses whose relative difference is at most `tolerance`."""
         self.assertEqual([step for step, _ in expected], [step for step, _ in actual])
         for (step, a), (_, b) in zip(expected, actual):
             self.assertLessEqual(abs(float(a) - float(b)), tolerance * abs(float(a)), f"step {step}: {a} and {b}")

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""dtc eval: each target counts once, whatever the layout and the size of a batch, and documents are told one by one.
+"""dtc eval: each target counts once, whatever the layout and the size of a batch, and documents are reported one by
+one.
 
-The expected losses are transformers' (oracle/make_eval.py)."""
+The expected losses are from transformers (oracle/make_eval.py)."""
 
 import json
 import math
@@ -47,7 +48,7 @@ class Eval(DriverTest):
         for model in ["gpt2", "llama"]:
             for layout in LAYOUTS:
                 with self.subTest(model=model, layout=layout):
-                    # 7 windows, the last of one target: the last batch, of 4 rows or with pp of 2, lacks one.
+                    # 7 windows, the last with one target: the last batch, of 4 rows or with pp of 2, is one row short.
                     answer = self.eval(ORACLE / model, *layout, *self.settings(sequence_length=LENGTH, global_batch=4))
                     self.hold(RECORD[model]["all"], answer)
                     self.assertEqual(answer["windows"], 7)
@@ -77,7 +78,7 @@ class Eval(DriverTest):
                                validation_fraction=0)
         before = self.eval(program)
         self.hold(RECORD["llama"]["all"], before)
-        # What it is trained on it foretells better afterwards.
+        # It predicts what it has been trained on better afterwards.
         run = self.directory / "run"
         self.train(program, self.data, "run", "--steps", 5, "--set", "checkpoint_every=2")
         newest = run / "checkpoints/step-000005"
@@ -87,7 +88,7 @@ class Eval(DriverTest):
         for answer in answers:
             self.assertLess(answer["loss"], before["loss"])
             self.assertLess(abs(answer["loss"] / answers[0]["loss"] - 1), 1e-5)
-        # A damaged checkpoint is passed over.
+        # A damaged checkpoint is skipped.
         with open(newest / "model.safetensors", "r+b") as file:
             file.seek(-1, 2)
             file.write(b"\x55")

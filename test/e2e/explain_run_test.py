@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""dtc explain: where collectives are, and which annotations would remove them. A remedy is held against the program that
-is compiled with it.
+"""dtc explain: where collectives are, and which annotations would remove them. A remedy is compared with the program
+that is compiled with it.
 """
 
 import json
@@ -8,7 +8,7 @@ import unittest
 
 from driver import DriverTest
 
-# The head is tied to the embedding in neither family: every parameter has a place of its own.
+# The head is tied to the embedding in neither family: every parameter has its own place.
 LLAMA = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2,
          "intermediate_size": 48, "num_hidden_layers": 3, "max_position_embeddings": 16, "vocab_size": 64,
          "tie_word_embeddings": False}
@@ -37,7 +37,7 @@ class Explain(DriverTest):
     def arena(self, program):
         return json.loads(self.dtc("inspect", program, "--json"))["roles"][0]["arena_bytes"]
 
-    # The one that works keeps the parameters whole; with the batch unsplit every rank would do all work.
+    # The remedy that works keeps the parameters whole; with the batch unsplit, every rank would do all the work.
     def test_the_remedy_of_gathered_parameters(self):
         program = self.make("program", LLAMA, "--mesh", "dp=4", "--strategy", "zero3")
         answer = self.explain(program)
@@ -63,7 +63,7 @@ class Explain(DriverTest):
                     if each["list"] == "micro"}
         self.assertEqual(remedies, {("reduce_scatter", '[gradients] "*" = { any = [] }')})
 
-    # Gathers of updated parameters propose the same entry, but stay where they are.
+    # Gathers of updated parameters propose the same entry, but it does not remove them.
     def test_a_remedy_is_shown_where_it_removes_a_collective(self):
         program = self.make("program", GPT2, "--mesh", "dp=4", "--strategy",
                             self.strategy('preset = "zero3"\n[storage]\n"h.*" = { any = [] }\n'))
@@ -72,7 +72,7 @@ class Explain(DriverTest):
                     if each["kind"] == "all_gather"}
         self.assertEqual(remedies, {("micro_last", remedy), ("eval", remedy), ("update", "")})
 
-    # What saves messages by repeating the work of others is shown by nobody.
+    # Remedies that save messages by repeating the work of other ranks are not shown.
     def test_no_remedy_makes_ranks_repeat_work(self):
         for layout in (["--mesh", "dp=4"], ["--mesh", "dp=2,tp=2"]):
             answer = self.explain(self.make("program", GPT2, *layout))
@@ -81,7 +81,7 @@ class Explain(DriverTest):
                 if each["remedy"]:
                     self.assertLessEqual(each["remedy_cost"]["flops"], 1.25 * answer["cost"]["flops"])
 
-    # Whole sequences would double the work of a rank: nothing is proposed, the reason says what is gathered.
+    # Whole sequences would double the work of a rank: nothing is proposed, but the reason names what is gathered.
     def test_gathered_keys_and_values(self):
         answer = self.explain(self.make("program", LLAMA, "--mesh", "cp=2", "--strategy", "cp"))
         layers = LLAMA["num_hidden_layers"]
@@ -95,7 +95,7 @@ class Explain(DriverTest):
             for each in found:
                 self.assertIn(reason, each["reason"])
 
-    # The program carries what its strategy's file said.
+    # The program carries the text of its strategy's file.
     def test_a_strategy_file_is_not_needed_again(self):
         path = self.strategy('[inputs]\n"*" = { batch = ["dp"] }\n[storage]\n"h.*" = { any = ["dp"] }\n')
         program = self.make("program", GPT2, "--mesh", "dp=4", "--strategy", path)
@@ -131,7 +131,7 @@ class Explain(DriverTest):
         self.assertEqual(in_step, sorted(in_step, reverse=True))
         self.assertIn("eval)", lists)
 
-    # What is hidden and what is waited for is all that moves, and what the simulator says.
+    # The hidden and the waited-for communication add up to all of it, and agree with the simulator.
     def test_the_order_on_a_cluster(self):
         cluster = self.directory / "slow.textproto"
         cluster.write_text("""

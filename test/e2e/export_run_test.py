@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What dtc exports computes in dtc what transformers computed from it (test/e2e/oracle/check_export.py). And `dtc export`:
-weights rounded as PyTorch rounds them and cut into files as Hugging Face's tools do (make_rounding.py).
+"""A checkpoint that dtc writes gives the same results in dtc as in transformers (test/e2e/oracle/check_export.py). And
+`dtc export` rounds weights as PyTorch does and splits them into files as Hugging Face's tools do (make_rounding.py).
 """
 
 import json
@@ -39,7 +39,7 @@ class Export(DriverTest):
                             learning_rate=1e-3, **settings)
 
     def held_out_loss(self, program, weights, window):
-        """A file of two windows: the first is there to train on, the second is evaluated."""
+        """A file of two windows: the first is the training set, the second is evaluated."""
         data = write_token_file(self.directory / "window", [*window, *window])
         out = self.directory / "evaluation"
         self.dtc("run", program, "--data", data, "--out", out, "--weights", weights, "--eval-only")
@@ -55,7 +55,7 @@ class Export(DriverTest):
         for model in EXPORTED:
             self.check_losses(model, ORACLE / f"exported_{model}", 1e-5)
 
-    # So transformers loads it too.
+    # So transformers loads today's exports, too.
     def test_an_export_of_today_is_like_the_recorded_one(self):
         data = write_tokens(self.directory / "tokens", 2000, VOCABULARY)
         for model in EXPORTED:
@@ -139,7 +139,7 @@ class ExportVerb(DriverTest):
             for name, entry in theirs.items():
                 self.assertEqual(ours[name], (entry["dtype"], entry["shape"], data[slice(*entry["data_offsets"])]), name)
 
-    # And keeps f32 to the byte.
+    # And f32 stays the same to the byte.
     def test_f32_is_what_a_checkpoint_has(self):
         run = self.trained()
         checkpoint = run / "checkpoints/step-000002"
@@ -172,7 +172,7 @@ class ExportVerb(DriverTest):
                 folder = self.export(source, "of-" + "".join(before), "--dtype", "bf16")
                 self.assertEqual(json.loads((folder / "config.json").read_text()), {"model_type": "llama", **after})
 
-    # Cut small, in bf16: as --weights, and as the model of another program; under any layout.
+    # Split into small files, in bf16: as --weights, and as the model of another program; under any layout.
     def test_is_read_again(self):
         export = self.export(self.trained(), "narrow", "--dtype", "bf16", "--shard-size", "3kB")
         self.assertGreater(len(list(export.glob("model-*"))), 2)
@@ -184,7 +184,7 @@ class ExportVerb(DriverTest):
             self.train(program, self.directory / "tokens", name, "--steps", 0, *arguments)
             written = tensors_of(self.directory / name / "checkpoints/step-000000")
             self.assertEqual({tensor: data for tensor, (_, _, data) in written.items()}, expected, name)
-        # And what is read is exported to the same bits.
+        # And exporting what was read gives the same bits.
         again = self.export(self.directory / "own", "again", "--dtype", "bf16")
         self.assertEqual(tensors_of(again), tensors_of(export))
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ranks, hosts and launchers that die, stop or cannot be reached are named, and cost a restart."""
+"""Ranks, hosts and launchers that die, stop or cannot be reached are named, and cost one restart."""
 
 import ctypes
 import glob
@@ -19,7 +19,7 @@ PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
 
 
 def flip_a_bit(process, found):
-    """In the memory of a process, in the first of the bytes `found`."""
+    """Flips a bit in the memory of a process, in the first of the bytes `found`."""
     with open(f"/proc/{process}/maps") as maps, open(f"/proc/{process}/mem", "r+b", buffering=0) as memory:
         ranges = [[int(bound, 16) for bound in line.split()[0].split("-")] for line in maps if " rw-" in line]
         ranges = [(begin, end) for begin, end in ranges if end - begin <= 1 << 30] # a sanitizer reserves more
@@ -40,7 +40,7 @@ def ptrace(request, thread):
 
 
 def switches_of_member(process):
-    """How often the thread that shows that a rank runs has gone to sleep."""
+    """How often the thread that proves that a rank is alive has gone to sleep."""
     for thread in pathlib.Path(f"/proc/{process}/task").iterdir():
         if (thread / "comm").read_text() == "dtc member\n":
             return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", (thread / "status").read_text(), re.M)[1])
@@ -48,8 +48,8 @@ def switches_of_member(process):
 
 
 def hold_main_thread(process):
-    """As a debugger does, but nowhere where it has a lock that the thread of its membership waits for: held there the whole process
-    is as good as stopped, and named so, while no rank hangs there by itself."""
+    """Stops it as a debugger does, but never while it holds a lock that its membership thread waits for: stopped there,
+    the whole process would be as good as stopped, and would be named so, while no rank hangs there by itself."""
     for _ in range(20):
         ptrace(PTRACE_SEIZE, process)
         ptrace(PTRACE_INTERRUPT, process)
@@ -99,7 +99,7 @@ class Faults(HostsTest):
 
     def test_a_replica_that_goes_wrong_is_named_and_costs_a_restart(self):
         steps = 400
-        # No row of 16 tokens reaches the last positions: training leaves them as they began, and what goes wrong there too.
+        # No row of 16 tokens reaches the last positions: training leaves them, and a mistake there, unchanged.
         self.program = self.small("program", "--mesh", "dp=2", checkpoint_every=20, keep=2, weight_decay=0)
         self.dtc("run", *self.words(self.program, "reference", steps))
         header, weights = read_safetensors(self.directory / f"reference/checkpoints/step-{steps:06}/model.safetensors")
@@ -114,7 +114,8 @@ class Faults(HostsTest):
         self.assertEqual(read_losses(self.directory / "out.losses"), read_losses(self.directory / "reference.losses"))
 
     def test_kills_in_every_place_cost_nothing(self):
-        """Of the first and the last rank: forward, backward, in a collective, in the update, between, at a checkpoint."""
+        """Of the first and the last rank: forward, backward, in a collective, in the update, between steps, at a
+        checkpoint."""
         places = {"forward": ("launch", "micro_last", 0, 30), "backward": ("launch", "micro_last", 100, 250),
                   "collective": ("exchange", "micro_last"), "update": ("launch", "update"), "between": ("between",),
                   "checkpoint": None}
@@ -164,7 +165,7 @@ class Faults(HostsTest):
         self.assertEqual(read_losses(self.directory / "out.losses"), read_losses(self.directory / "reference.losses"))
 
     def check_stops(self, victim):
-        """One of three seconds is survived, and one for ever named."""
+        """A stop of three seconds is survived, and a permanent one is named."""
         job = self.start_training(ENDLESS, "--watchdog", "5")
         rank = self.ranks(self.program)[victim]
         os.kill(rank, signal.SIGSTOP)
@@ -184,12 +185,12 @@ class Faults(HostsTest):
         self.check_stops(1)
 
     def test_a_rank_that_hangs_is_named_with_its_command(self):
-        """Its main thread is held as a debugger does; the one that shows that the process runs is not."""
+        """Its main thread is stopped as a debugger does; the thread that proves that the process is alive is not."""
         job = self.start_training(ENDLESS, "--watchdog", "4")
         hold_main_thread(self.ranks(self.program)[1])
         self.await_words(" was lost: ", seconds=60)
         self.ends(job, 4, within=25)
-        # Where it was held while it waited itself, all are named with what they wait for.
+        # Where it was stopped while it waited itself, all ranks are named with what they wait for.
         self.assertRegex(self.output.read_text(),
                          r"rank 1 was lost: it hangs.*(list '\w+', command \d+|between command lists)|"
                          r"all ranks have waited for each other for \d+ s: rank 0 at .*rank 1 at ")
@@ -222,7 +223,7 @@ class Faults(HostsTest):
         while self.ranks(self.program) and time.monotonic() < end:
             time.sleep(0.1)
         self.assertEqual(self.ranks(self.program), {})
-        # What other jobs have made is gone as soon as their ranks have met.
+        # Leftovers of other jobs are removed as soon as their ranks have met.
         left = set(glob.glob("/dev/shm/dtc-*/*")) - before
         self.await_true(lambda: not any(os.path.exists(path) for path in left))
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Figures that papers published, foretold: models of the papers' sizes, compiled and simulated on a shipped cluster file.
+"""Figures that papers published, predicted: models of the papers' sizes, compiled and simulated on a shipped cluster
+file.
 
-Each table may change one figure of the file, which stands for what its runs reached and a data sheet does not say. No row
-has one of its own. docs/goldens.md shows what is held here, and says what was assumed: both are held against each other.
+Each table may change one figure of the file, for what its runs achieved and a data sheet does not state. No row has one
+of its own. docs/goldens.md shows what is tested here, and states the assumptions: the test compares the two.
 """
 
 import json
@@ -32,7 +33,7 @@ FITTED = {"Steps with sequence parallelism": 'kernel_class: "attention" points {
 
 
 def table(heading):
-    """Rows of the first table under a heading of the page: the first cell to the others."""
+    """Rows of the first table under a heading of the page: maps the first cell to the others."""
     part = PAGE.read_text().split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in part.splitlines() if line.startswith("|")]
     return {row[0]: row[1:] for row in rows[2:]}
@@ -87,7 +88,7 @@ class Goldens(DriverTest):
         return path
 
     def simulate(self, program, cluster=CLUSTER):
-        """Some do not fit the devices, which a warning tells and the page too."""
+        """Some do not fit the devices, which a warning reports, and the page too."""
         done = subprocess.run([DTC, "simulate", program, "--cluster", cluster, "--json"], stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, check=True, timeout=TIMEOUT)
         return json.loads(done.stdout)
@@ -96,14 +97,15 @@ class Goldens(DriverTest):
         return json.loads(self.dtc("inspect", program, "--json"))
 
     def hold(self, row, cells, published, foretold, within=0.1):
-        """`published` is met, and the page says both in the cells of its row."""
+        """Checks that `published` is met, and that the page shows both in the cells of its row."""
         print(f"{row}: published {published}, foretold {foretold:.4g} ({foretold / published - 1:+.1%})")
         self.assertEqual(number(cells[0]), published, row)
         self.assertAlmostEqual(number(cells[1]) / foretold, 1, delta=0.02, msg=f"{PAGE.name} has another figure of {row}")
         self.assertLess(abs(foretold / published - 1), within, row)
 
     def test_steps_with_sequence_parallelism(self):
-        """Where stages were interleaved, the step with one chunk a stage is recorded, and what their three make of it."""
+        """Where stages were interleaved, the step with one chunk per stage is recorded, and the step that their three
+        chunks give."""
         heading, chunks = "Steps with sequence parallelism", 3
         rows, fitted = table(heading), self.fitted(heading)
         for name, seconds in [("22B", 1.10), ("175B", 13.75), ("530B", 37.83), ("1T", 71.49)]:
@@ -119,7 +121,8 @@ class Goldens(DriverTest):
                 self.hold_memory(name, self.inspect(program)["roles"])
 
     def hold_memory(self, name, roles):
-        """Of all stages what the model's state takes; of the first what a micro-batch leaves for its backward pass."""
+        """For all stages the memory of the model's state; for the first stage what a micro-batch keeps for its backward
+        pass."""
         stages, _, micro = KORTHIKANTI[name]
         layers, hidden, heads = SIZES[name]
         cells = table("State of a device")[name]
@@ -154,7 +157,7 @@ class Goldens(DriverTest):
             self.assertEqual(of(total[column]), expected)
 
     def test_shares_of_activations(self):
-        """Figure 7 follows from the paper's formulas, within 0.15 per cent of what would be kept without."""
+        """Figure 7 follows from the paper's formulas, within 0.15 per cent of what would be kept without it."""
         published = {"22B": (66.84, 49.42, 16.18, 7.64), "175B": (62.04, 56.53, 18.49, 8.71),
                      "530B": (58.31, 62.04, 20.27, 9.42), "1T": (58.31, 62.04, 20.27, 9.42)}
         rows = table("Activations as a share")
@@ -180,7 +183,7 @@ class Goldens(DriverTest):
         heading, seconds = "Data-parallel speed-up", {}
         rows, fitted = table(heading), self.fitted(heading)
         choices = self.directory / "choices.toml"
-        choices.write_text('[rows]\n"*" = "reduced"\n')  # the embedding's gradient whole, as others do
+        choices.write_text('[rows]\n"*" = "reduced"\n')  # the embedding's gradient whole, as in other frameworks
         for dp in [1, 2, 4, 8]:
             program = self.program(SOURCE / "examples/gpt2", f"dp={dp}", "ddp", "--choices", choices, global_batch=8 * dp)
             seconds[dp] = self.simulate(program, fitted)["seconds"]
@@ -188,7 +191,8 @@ class Goldens(DriverTest):
             self.hold(f"{dp}", rows[f"{dp}"], speedup, dp * seconds[1] / seconds[dp], 0.02)
 
     def test_gpt3_on_4096_devices(self):
-        """The plan of the course notes: what it takes of memory, what the pipeline idles, what gradients add to a step."""
+        """The plan of the course notes: its memory, the idle time of the pipeline, and the time that gradients add to a
+        step."""
         rows, stages, micros, answers = table("GPT-3 on 64 x 8 x 8"), 8, 64, {}
         for dp in [1, 64]:
             program = self.program(SOURCE / "examples/gpt3-175b", f"dp={dp},pp={stages},tp={WAYS}", "megatron-sp",

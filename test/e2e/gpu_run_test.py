@@ -56,7 +56,7 @@ class GpuRuns(DriverTest):
         self.assertIn("compile the program with --target cpu", message)
 
     def start_two(self, *settings, **more):
-        """Two ranks as a launcher starts them, each on a stand-in of its own; their exit codes and words."""
+        """Two ranks as a launcher starts them, each on its own stand-in; returns their exit codes and output."""
         world = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_PORT": str(os.getpid()), **more}
         command = [self.program, "--data", self.data, "--out", self.directory / "out"]
         ranks = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={
@@ -86,7 +86,7 @@ class GpuRuns(DriverTest):
         self.assertIn("CUDA_ERROR_ECC_UNCORRECTABLE", words[1])
 
     def test_a_launch_that_is_refused(self):
-        """While sums that its peer no longer joins are under way: nobody waits for them."""
+        """While sums that its peer no longer joins are in progress: nobody waits for them."""
         self.compile_stand_in("--mesh", "dp=2", "--set", "steps=2", "--set", "global_batch=2")
         for launch in range(60, 180, 30):
             with self.subTest(launch):
@@ -108,7 +108,7 @@ class GpuRuns(DriverTest):
         self.check_attention()
 
     def check_attention(self):
-        """Is said to be cuDNN's where that is there, and else why not."""
+        """The run says that attention is cuDNN's where that is available, and why not otherwise."""
         libraries = os.environ["DTC_STAND_IN_LIBRARIES"]
         without = self.make_folder("without")
         for library in os.listdir(libraries):
@@ -158,7 +158,7 @@ class GpuRuns(DriverTest):
         self.check_times(self.directory / f"out{libraries}devices=2")
 
     def test_pipelines(self):
-        """Stages with a GPU each: what one waits for holds up nothing that another needs. All timetables have the same
+        """Stages with a GPU each: what one waits for does not block what another needs. All timetables have the same
         bits."""
         sizes = ["--set", "steps=3", "--set", "global_batch=4", "--set", "accumulation=4"]
         self.dtc("compile", SOURCE / "examples/gpt-small", *SMALL, *sizes, "-o", self.directory / "cpu")
@@ -178,7 +178,8 @@ class GpuRuns(DriverTest):
         self.assertIn("NCCL_LAUNCH_ORDER_IMPLICIT is '1' in the environment, and a pipeline of stages would hang", message)
 
     def test_tuned(self):
-        """The stand-in's algorithms give equal bits, so a run that times them loses as one that does not."""
+        """The stand-in's algorithms give equal bits, so a run that times them has the same losses as one that does
+        not."""
         self.compile_stand_in("--set", "steps=3", "--set", "global_batch=2", "--set", "accumulation=2")
         environment = {"LD_LIBRARY_PATH": os.environ["DTC_STAND_IN_LIBRARIES"]}
         want = self.losses_of(self.program, **environment, DTC_STAND_IN="devices=1")
@@ -195,8 +196,8 @@ class GpuRuns(DriverTest):
         self.assertIn(f"the file of --tune, '{tuned}', has something else in line 1", message)
 
     def test_copies_in_16_bits(self):
-        """They are made of weights that are made, read or resumed from, and of no checkpoint; a step that is computed twice
-        keeps them."""
+        """Copies are made from weights that are initialized, read or resumed, and are in no checkpoint; a step that is
+        computed twice keeps them."""
         sizes = ["--set", "compute=bf16", "--set", "global_batch=2", "--set", "accumulation=2", "--set", "checkpoint_every=2"]
         self.compile_stand_in(*sizes, "--set", "steps=4")
         environment = {"LD_LIBRARY_PATH": os.environ["DTC_STAND_IN_LIBRARIES"]}
@@ -220,7 +221,7 @@ class GpuRuns(DriverTest):
         self.assertIn("all agree", self.dtc("verify", self.program, "--no-code"))
 
     def check_times(self, out):
-        """The stand-in works only when it is waited for: so what the GPU did ends long after it was given."""
+        """The stand-in works only when it is waited for: so the GPU's work ends long after it was enqueued."""
         events = json.loads((out / "trace.json").read_text())["traceEvents"]
         for rank in range(2):
             mine = [event for event in events if event["pid"] == rank and event["ph"] == "X"]
@@ -242,7 +243,7 @@ class GpuRuns(DriverTest):
         self.assertIn("cuda:sm_91 not in {", message)
 
     def fake_python(self, folders):
-        """In place of one with PyTorch: NVIDIA's libraries lie in its packages and nowhere else."""
+        """Instead of an environment with PyTorch: NVIDIA's libraries are in its packages and nowhere else."""
         python = self.directory / "python"
         python.write_text(f"#!/bin/sh\n[ \"$1\" = -c ] && echo '{folders}'\n")
         python.chmod(0o755)
@@ -254,7 +255,7 @@ class GpuRuns(DriverTest):
         (build / "bin").symlink_to(os.environ["DTC_BIN"])
         subprocess.run([SOURCE / "scripts/gpu-check", "prepare", "--few", "--build", build, "--target", "cuda:sm_90",
                         "--compiler", os.environ["DTC_STAND_IN_COMPILE"]], check=True, stdout=subprocess.DEVNULL)
-        # What is carried suffices, wherever it lies.
+        # The packed files suffice, wherever they are unpacked.
         subprocess.run([sys.executable, "-m", "tarfile", "-e", build / "gpu-check.tar.xz", self.directory], check=True)
         shutil.rmtree(build)
         script = [self.directory / "gpu-check/scripts/gpu-check"]
@@ -289,14 +290,14 @@ class GpuRuns(DriverTest):
         self.assertIn("no case is called nothing; there are gpt-small-ddp, ", words)
         self.check_sanitizer(check, build / "gpu-check-logs")
         self.check_foretold(check, build / "gpu-check-logs")
-        code, words = check("probe", python=self.fake_python(""))  # takes the other one's place
+        code, words = check("probe", python=self.fake_python(""))  # takes the place of the other
         self.assertEqual(code, 1)
         self.assertIn("libcuda.so.1: NONE", words)
         self.check_bench([*script, "bench", "--few", "--steps", "2"],
                          {**environment, "LD_LIBRARY_PATH": os.environ["DTC_STAND_IN_LIBRARIES"]})
 
     def check_sanitizer(self, check, logs):
-        """With a script in its place, which finds nothing; then with one that leaves a process behind and hangs."""
+        """With a script in its place that finds nothing; then with one that leaves a process behind and hangs."""
         if not shutil.which("compute-sanitizer"):
             self.assertIn("compute-sanitizer is not in PATH", check("sanitizer")[1])
         sanitizer = self.directory / "compute-sanitizer"

@@ -1,4 +1,4 @@
-// Training by a program for GPUs, on the stand-in for NVIDIA's driver, beside the same by a program for the processor.
+// Training by a program for GPUs, on the stand-in for NVIDIA's driver, next to the same by a program for the processor.
 #include "test/e2e/training_job.h"
 #include "test/gpu/variable.h"
 #include "test/runtime/temporary_directory.h"
@@ -17,7 +17,7 @@ protected:
   GpuTraining() { writeTokens(directory / "tokens.bin"); }
 
   /// Losses and norms in turn. Norms may differ twice as much: AdamW moves a weight whose gradient is hardly more than
-  /// rounding as far as any other, of which the loss feels nothing, but the next gradients do.
+  /// rounding as far as any other, which hardly affects the loss, but does affect the next gradients.
   static void expectClose(const std::vector<double> &got, const std::vector<double> &want) {
     ASSERT_EQ(got.size(), want.size());
     double largest = 0;
@@ -33,7 +33,7 @@ protected:
   TemporaryDirectory directory;
 };
 
-// Dropout, clipping and, in some, accumulation included.
+// Dropout, clipping and, in some cases, accumulation included.
 TEST_P(GpuTraining, LosesAsTheProcessorDoes) {
   Job cpu(GetParam(), /*isGpu=*/false, directory / "tokens.bin"), gpu(GetParam(), true, directory / "tokens.bin");
   ASSERT_TRUE(cpu.compiled.succeeded && gpu.compiled.succeeded);
@@ -43,7 +43,7 @@ TEST_P(GpuTraining, LosesAsTheProcessorDoes) {
   expectClose({gpu.evaluate()}, {cpu.evaluate()});
 }
 
-/// How often a list launches each library kernel, by what its symbol says.
+/// How often a list launches each library kernel, named by the symbol.
 std::map<std::string, int> libraryLaunches(const abi::Manifest &manifest, std::string_view list) {
   std::map<std::string, int> counts;
   for (const abi::CommandList &each : manifest.lists())
@@ -59,15 +59,15 @@ std::map<std::string, int> libraryLaunches(const abi::Manifest &manifest, std::s
 
 using Counts = std::map<std::string, int>;
 
-// Two layers: of each the projection to q, k and v has a bias alone, and the hidden layer of the MLP GELU. The other
-// two biases are of the residuals' kernels. A micro-batch after the first adds to five gradients: four of each layer
-// and the embedding's.
+// Two layers: in each, the projection to q, k and v has only a bias, and the hidden layer of the MLP has GELU. The
+// other two biases belong to the kernels of the residuals. A micro-batch after the first adds to five gradients: four
+// of each layer and the embedding's.
 TEST(GpuProducts, TakeTheirEpilogues) {
   for (const char *compute : {"f32", "bf16"}) {
     SCOPED_TRACE(compute);
     Layout accumulated = {"accumulated", "dp=1", "ddp", 2};
     std::map<std::string, int64_t> symbols = symbolsOf({"gpt-small", accumulated, compute, 0});
-    symbols["vocab"] = 16; // else rows of logits are lengthened, and the embedding's gradient is a part of a product
+    symbols["vocab"] = 16; // otherwise rows of logits are padded, and the embedding's gradient is a part of a product
     CompiledModel gpt({.model = "gpt-small",
                        .mesh = "dp=1",
                        .strategy = "ddp",
@@ -97,7 +97,7 @@ TEST(GpuProducts, TakeTheirEpilogues) {
 
 class GpuCheckpoints : public GpuTraining {};
 
-// Each goes on from what the other has written.
+// Each resumes from the other's checkpoint.
 TEST_P(GpuCheckpoints, ReadsTheProcessorsCheckpointsAndWritesItsOwn) {
   Job cpu(GetParam(), /*isGpu=*/false, directory / "tokens.bin"), gpu(GetParam(), true, directory / "tokens.bin");
   cpu.train(0, 2);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What people type who come from other tools, and that each answer names the right way."""
+"""What people type who come from other tools; each answer names the right way."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from driver import DTC, SOURCE, TIMEOUT, DriverTest, write_tokens
 MODEL = SOURCE / "test/e2e/oracle/gpt2"
 SMALL = ["--set", "sequence_length=16", "--set", "global_batch=4", "--set", "validation_fraction=0"]
 
-# Of compilation: a setting or an option, and what the answer must name.
+# For compilation: a setting or an option, and what the answer must name.
 SETTINGS = {
     "lr=1e-4": "'learning_rate'", "optimizer.lr=1e-4": "'learning_rate'", "min_lr=0": "'minimum_learning_rate'",
     "seq_len=32": "'sequence_length'", "max_seq_length=32": "'sequence_length'", "block_size=32": "'sequence_length'",
@@ -34,12 +34,12 @@ COMPILE = {
     "--use-distributed-optimizer": "--strategy zero1", "--zero-stage 3": "zero3", "--deepspeed ds.json": "--strategy",
     "--prefetch 2": "gather_ahead into a file for --choices", "--device cuda": "--target cuda", "--gpus 8": "--target cuda", "--model gpt2": "without an option",
 }
-RUN = {  # of `dtc run`, before the program
+RUN = {  # for `dtc run`, before the program
     "--nproc-per-node 2": "-n RANKS", "--nproc_per_node=2": "-n RANKS", "-np 2": "-n", "--ntasks 2": "-n RANKS",
     "--num_processes 2": "-n RANKS", "--master_addr a": "--server", "--rdzv-endpoint a:1": "--server",
     "--hostfile hosts": "--hosts", "--num_nodes 2": "--nnodes",
 }
-PROGRAM = {  # of a compiled program
+PROGRAM = {  # for a compiled program
     "--output_dir out": "--out", "--train_file x": "--data", "--resume_from_checkpoint x": "--resume", "--load x": "--resume",
     "--lr 1e-4": "--set learning_rate=", "--max_steps 5": "--set steps=", "--do_eval": "--eval-only", "--max_shard_size 5GB": "dtc export", "--profile": "--trace",
     "--report_to tensorboard": "--tensorboard", "--tensorboard-dir x": "--tensorboard",
@@ -89,7 +89,7 @@ class Habits(DriverTest):
 
 
 class WrongVerb(DriverTest):
-    """Something that belongs to another verb: the answer says what each takes, and a command that works."""
+    """Something that belongs to another verb: the answer says what each verb takes, and gives a command that works."""
 
     def setUp(self):
         super().setUp()
@@ -102,7 +102,7 @@ class WrongVerb(DriverTest):
         return set(re.findall(r"^  (?:-\w,)?(--[a-z0-9-]+)", text, re.MULTILINE)) - {"--help", "--version", "--json"}
 
     def run_advice(self, message):
-        """What stands behind "Write: " is typed into a shell."""
+        """The text after "Write: " is typed into a shell."""
         command = message.split("Write: ")[1].splitlines()[0].replace("--data FILE", "--data tokens --steps 1")
         path = f"{os.path.dirname(DTC)}:{os.environ['PATH']}"
         return subprocess.run(["bash", "-ec", command], cwd=self.directory, env={**os.environ, "PATH": path}, text=True,
@@ -131,7 +131,7 @@ class WrongVerb(DriverTest):
         self.assertIn("'program' is a program, and 'dtc compile' takes a model", message)
         self.assertIn("Write: dtc inspect program,", message)
 
-    # The tables of options are held against --help: every option, at every verb that lacks it.
+    # The tables of options are compared with --help: every option, at every verb that lacks it.
     def test_options_of_other_commands(self):
         owners = {"dtc compile": ["compile"], "dtc verify": ["verify"], "dtc run": ["run"], "the program": ["run", "program"]}
         all_options = {owner: self.options_of(*words) for owner, words in owners.items()}
@@ -162,7 +162,7 @@ TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 
 
 class Prefixes(DriverTest):
-    """Whoever complains, the line begins in the same way."""
+    """Every error line begins in the same way, whoever reports it."""
 
     def test_compiler_launcher_and_ranks(self):
         self.dtc("compile", MODEL, "--mesh", "dp=2", *SMALL, "-o", self.directory / "program")

@@ -1,4 +1,5 @@
-"""Hosts as network namespaces of this machine, joined by a bridge. Root makes them; others skip what needs them."""
+"""Hosts as network namespaces of this machine, joined by a bridge. Only root can create them; otherwise tests that need
+them are skipped."""
 
 import itertools
 import os
@@ -24,7 +25,7 @@ def may_make_namespaces():
 
 
 class Hosts:
-    """`count` hosts with the addresses 10.213.N.1, .2, ...; N differs between tests that run side by side."""
+    """`count` hosts with the addresses 10.213.N.1, .2, ...; N differs between tests that run in parallel."""
 
     made = itertools.count()
 
@@ -40,7 +41,7 @@ class Hosts:
         ip("-n", self.switch, "link", "set", "bridge", "up")
         for host in range(count):
             self.add(host)
-        # As ssh: a host's address, then a command line for a shell.
+        # Like ssh: a host's address, then a command line for a shell.
         self.remote_shell = pathlib.Path(directory) / "remote-shell"
         self.remote_shell.write_text(f'#!/bin/sh\nhost=$1; shift\n'
                                      f'exec ip netns exec {self.mark}h$(( ${{host##*.}} - 1 )) sh -c "$*"\n')
@@ -66,7 +67,7 @@ class Hosts:
         return ["ip", "netns", "exec", self.name(host), *map(str, command)]
 
     def limit(self, rate, burst="1mb"):
-        """What a host sends takes as long as at this rate, as tc writes it: "40mbps" is 40 MB/s; `burst` passes at once."""
+        """Limits what a host sends to this rate, as tc writes it: "40mbps" is 40 MB/s; `burst` passes at once."""
         for host in range(self.count):
             subprocess.run(self.on(host, "tc", "qdisc", "replace", "dev", "data", "root", "tbf", "rate", rate, "burst",
                                    burst, "latency", "50ms"), check=True)
@@ -78,22 +79,22 @@ class Hosts:
         self.cut(host, "up")
 
     def cut_towards(self, host, other):
-        """What `host` sends to `other` is lost; what comes from there arrives."""
+        """Drops what `host` sends to `other`; the other direction still works."""
         ip("-n", self.name(host), "neighbour", "replace", self.address(other), "lladdr", "02:00:00:00:00:01", "dev", "data",
            "nud", "permanent")
 
     def processes(self, host):
-        """All that run there."""
+        """All processes that run there."""
         return [int(word) for word in subprocess.run(["ip", "netns", "pids", self.name(host)], check=True,
                                                      stdout=subprocess.PIPE, text=True).stdout.split()]
 
     def listening(self, host):
-        """The addresses at which anybody listens there."""
+        """The addresses on which processes listen there."""
         lines = subprocess.run(self.on(host, "ss", "-Htln"), check=True, stdout=subprocess.PIPE, text=True).stdout
         return [line.split()[3] for line in lines.splitlines()]
 
     def sockets(self, host):
-        """Its connections as the system sees them, with what has been sent again and when it tries next."""
+        """Its connections as the system sees them, with retransmissions and the time of the next one."""
         return subprocess.run(self.on(host, "ss", "-tnoim"), stdout=subprocess.PIPE, text=True).stdout
 
     def remove(self):
@@ -121,7 +122,7 @@ class HostsTest(DriverTest):
                             **settings)
 
     def words(self, program, out, steps, *more):
-        """What follows `dtc run`."""
+        """The arguments after `dtc run`."""
         return [program, "--data", self.data, "--out", self.directory / out, "--log-losses",
                 self.directory / f"{out}.losses", "--threads", "1", "--steps", str(steps), *more]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Several hosts have the losses that one has, whatever their clocks say."""
+"""Several hosts have the same losses as one, whatever their clocks say."""
 
 import os
 import pathlib
@@ -47,7 +47,7 @@ class Losses(HostsTest):
 
 @unittest.skipIf(SANITIZED, "libfaketime does not go with sanitizers")
 class Clocks(HostsTest):
-    """The second host was started an hour before the first, and its time of day is an hour ahead."""
+    """The second host was booted an hour before the first, and its time of day is an hour ahead."""
 
     def setUp(self):
         super().setUp()

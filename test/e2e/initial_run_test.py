@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Initial weights are distributed as transformers distributes them: each tensor of each family, by oracle/initial.json."""
+"""Initial weights have the same distribution as in transformers: each tensor of each family, by oracle/initial.json."""
 
 import array
 import json
@@ -8,13 +8,14 @@ import unittest
 
 from driver import SOURCE, DriverTest, read_safetensors, write_tokens
 
-# Of sampling: of dtc's one seed, and of the record's. 160 tensors may stray so far once in 3,000 runs, were seeds to change.
+# Sampling error: of dtc's single seed, and of the record's seeds. If seeds changed, 160 tensors would stray this far
+# once in 3,000 runs.
 SIGMAS = 5
 
 
 class Initial(DriverTest):
     def weights(self, number, config):
-        """What a run writes that makes no step: {name: (shape, numbers)}."""
+        """What a run writes that runs no step: {name: (shape, numbers)}."""
         folder = self.directory / f"model{number}"
         folder.mkdir()
         (folder / "config.json").write_text(json.dumps(config))

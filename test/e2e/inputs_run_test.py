@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is given as an input: only regular files are read, nothing else is waited for, and names cannot move a terminal.
+"""Input files: only regular files are read, nothing else is waited for, and names cannot control a terminal.
 
 The first table has a row for every input of every verb and of programs; each is replaced by a pipe, a folder, a socket
 and a device.
@@ -18,7 +18,7 @@ from driver import DTC, SOURCE, DriverTest, read_safetensors, write_safetensors,
 
 MODEL = SOURCE / "test/e2e/oracle/gpt2"
 SMALL = ["--set", "sequence_length=16", "--set", "global_batch=4", "--set", "validation_fraction=0", "--set", "steps=1"]
-SECONDS = 5  # that no refusal may take
+SECONDS = 5  # that no refusal may exceed
 
 COMPILE = ["compile", "model", *SMALL, "-o", "made"]
 RUN = ["run", "program", "--data", "tokens.bin", "--out", "new", "--threads", "1"]
@@ -114,7 +114,7 @@ class Inputs(DriverTest):
                     self.assertEqual(done.returncode, 3, done.stdout)
                     self.assertLess(time.monotonic() - begin, SECONDS)
                     self.assertIn(path.name, done.stdout)
-                    # A folder may be a model, so it is said what it lacks.
+                    # A folder may be a model, so the message says what it lacks.
                     is_model = kind == "folder" and name == "text.mlir"
                     self.assertIn("config.json" if is_model else "not a regular file", done.stdout)
                 shutil.rmtree(path) if kind == "folder" else path.unlink()
@@ -130,7 +130,7 @@ class Inputs(DriverTest):
             secret.chmod(mode)
             output = self.dtc(*words, cwd=self.directory, code=code)
         self.assertIn(f"model/tokenizer.json: it is a link to '{secret}', which fewer may read than", output)
-        (self.directory / "model/config.json").chmod(0o600)  # all of the model is this user's own
+        (self.directory / "model/config.json").chmod(0o600)  # the whole model belongs to this user
         self.dtc(*words, cwd=self.directory)
 
     def test_an_index_that_nests_deep_or_is_large(self):
@@ -144,7 +144,7 @@ class Inputs(DriverTest):
 
 
 ESCAPE = "\x1b[2J\x07\x7f\x9bm"
-# What a terminal could obey: all controls but the end of a line and a tab.
+# What could control a terminal: all control characters except newline and tab.
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -215,7 +215,7 @@ class HostileNames(DriverTest):
             strategy.write_text(text)
             self.answer("compile", MODEL, "--mesh", "dp=2", "--strategy", strategy, "-o", "x", code=3)
 
-    # Names that dialect text gives are in the program: of the model, its sizes, parameters and layers.
+    # Names from dialect text are in the program: of the model, its sizes, parameters and layers.
     def test_what_programs_say(self):
         text = self.directory / "text.mlir"
         small = ["--set", "sequence_length=16", "--set", "global_batch=2"]

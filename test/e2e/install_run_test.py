@@ -32,7 +32,7 @@ class Install(DriverTest):
         data = write_tokens(self.directory / "tokens", 2000, 256)
         program = self.directory / "program"
         self.addCleanup(setattr, driver, "DTC", driver.DTC)
-        # Nothing of the build or of the caller's surroundings is there to be found.
+        # Nothing of the build or of the caller's environment can be found there.
         environment = {"PATH": "/usr/bin:/bin"}
         for dtc in [moved / "bin/dtc", link]:
             driver.DTC = str(dtc)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The files of examples/launch, run by what they are for; torchrun by a stand-in, a container by a folder as its root."""
+"""The files of examples/launch, each run by the tool it is for; torchrun by a stand-in, a container by a folder as its
+root."""
 
 import configparser
 import os
@@ -18,7 +19,7 @@ LAUNCH = SOURCE / "examples/launch"
 MODEL = SOURCE / "test/e2e/oracle/gpt2"
 BUILD = pathlib.Path(os.environ["DTC_BIN"]).parent
 
-# What the scripts ask torchrun for, and what ranks have of it then.
+# The options that the scripts pass to torchrun, and the variables that ranks then get.
 TORCHRUN = """#!/usr/bin/env python3
 import argparse, os, subprocess, sys
 parser = argparse.ArgumentParser()
@@ -48,7 +49,8 @@ class LaunchExamples(DriverTest):
         self.arguments = ["--data", self.data, "--threads", "1", "--log-losses", self.directory / "out.losses"]
 
     def start_twice(self, command, **options):
-        """Four steps, and then, by the same words, what is left of six: the losses are those of a run of its own."""
+        """Four steps, and then, with the same command, the rest of six: the losses are those of an uninterrupted
+        run."""
         told = []
         for steps in (4, 6):
             subprocess.run([*map(str, command), *map(str, self.arguments), "--steps", str(steps)], check=True, cwd=self.directory,
@@ -118,7 +120,7 @@ class LaunchExamples(DriverTest):
         words = [word.replace("/opt/dtc", str(prefix)) for word in shlex.split(service["ExecStart"])]
         self.arguments = self.arguments[2:]  # the unit has the data
         self.start_twice(words)
-        # Stopped, it ends with the code that the unit calls a success, within the time that it gives.
+        # When stopped, it ends with the exit code that the unit calls a success, within the time that the unit allows.
         with open(self.directory / "output", "w") as output:
             job = subprocess.Popen([*words, "--threads", "1", "--steps", "1000000"], cwd=self.directory, stdout=output,
                                    stderr=subprocess.STDOUT)
@@ -138,7 +140,7 @@ class LaunchExamples(DriverTest):
         return self.directory / "model"
 
     def build_root(self, image, root):
-        """What the instructions make, on a base that has the libraries of glibc and of C++ alone."""
+        """The result of the instructions, on a base that has only the libraries of glibc and C++."""
         entry = None
         for instruction, words in self.instructions():
             if instruction == "COPY":

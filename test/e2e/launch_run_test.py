@@ -65,7 +65,7 @@ class Launch(DriverTest):
         self.assertEqual(len(self.checkpoints("out")), 1)
 
     def check_limit(self, most, limit, remedy):
-        """Raises a limit until the run works: until then each message says what to do, and the machine is at fault."""
+        """Raises a limit until the run works: until then each message says what to do, and blames the machine."""
         for number in range(1, most):
             with self.subTest(number=number):
                 done = subprocess.run(self.command(f"out{number}", 1), preexec_fn=lambda: limit(number), text=True,
@@ -101,7 +101,7 @@ class Launch(DriverTest):
         self.assertEqual(job.wait(20), 128 + signal.SIGTERM)
         self.assertRegex(self.output(), r"killed ranks? .*1, which had not stopped 0\.5 s after signal 15")
 
-    # The launcher loads no compiler, and the ranks hold what the program needs.
+    # The launcher loads no compiler, and the ranks load only what the program needs.
     @unittest.skipIf(SANITIZED, "sanitizers take more addresses than the limit")
     def test_little_memory_suffices(self):
         job = self.start(*self.command("endless", ENDLESS)[1:])
@@ -128,7 +128,8 @@ class Launch(DriverTest):
                            preexec_fn=restrict)
         self.assertRegex(message, r"cannot get \d+ MiB for the arena: .*; use more ranks")
 
-    # One bit anywhere: the launcher refuses it, and so does the program itself, or it dies of it; no step is made.
+    # One flipped bit anywhere: the launcher refuses the program, and so does the program itself, or it crashes; no step
+    # is run.
     def test_every_changed_bit_is_noticed_before_the_first_step(self):
         whole = self.program.read_bytes()
         source = random.Random(7)
@@ -148,7 +149,7 @@ class Launch(DriverTest):
                 self.assertNotEqual(done.returncode, 0, f"byte {at}: {done.stdout}")
                 self.assertNotIn("step 1/1", done.stdout, f"byte {at}")
                 refused += "do not match their checksum" in done.stdout
-            # Others kill the process while it is loaded, or hit the footer or the file's headers.
+            # Other bits crash the process while it is loaded, or hit the footer or the file's headers.
             self.assertGreater(refused, 50)
             path.write_bytes(whole)
             subprocess.run(command, check=True, timeout=TIMEOUT, stdout=subprocess.DEVNULL)
@@ -166,7 +167,7 @@ class Launch(DriverTest):
         self.assertEqual(list(pathlib.Path(f"/dev/shm/dtc-{os.geteuid()}").glob(f"torchrun-{port}*")), [])
 
     def on_a_terminal(self, columns):
-        """What a run shows on a terminal of so many columns, and that it was right."""
+        """The output of a run on a terminal of this many columns; checks that it is right."""
         terminal, end = pty.openpty()
         self.addCleanup(os.close, terminal)
         termios.tcsetwinsize(end, (24, columns))
@@ -194,7 +195,8 @@ class Launch(DriverTest):
                     self.assertRegex(line, rf"step {number}/5  " + "  ".join(one for one in figures if one not in missing) + "$")
                 self.assertNotRegex(shown, r"\d\dZ ")  # times are for logs
 
-    # A build of a commit says that commit; one of a tree without git, such as an unpacked archive, that it is unknown.
+    # A build of a commit states that commit; one of a tree without git, such as an unpacked archive, states that it is
+    # unknown.
     def test_version(self):
         commit = subprocess.run(["git", "-C", SOURCE, "rev-parse", "HEAD"], text=True, capture_output=True).stdout.strip()
         version = self.dtc("--version")
@@ -224,7 +226,7 @@ class Launch(DriverTest):
         self.assertEqual(commit(), "unknown")
         before = header.stat().st_mtime_ns
         commit()
-        self.assertEqual(header.stat().st_mtime_ns, before)  # else each build would link everything again
+        self.assertEqual(header.stat().st_mtime_ns, before)  # otherwise each build would link everything again
         (tree / ".gitattributes").write_text((SOURCE / ".gitattributes").read_text())
         git("init", "-q")
         git("add", ".")

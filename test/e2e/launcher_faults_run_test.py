@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Launchers of other hosts, their hosts and their connections that are lost cost a restart at most: `dtc run --hosts`
-brings them back. By default a fault of each kind; DTC_LONG_TESTS: twenty between four hosts."""
+"""Losing launchers of other hosts, their hosts or their connections costs a restart at most: `dtc run --hosts` brings
+them back. By default one fault of each kind; DTC_LONG_TESTS: twenty between four hosts."""
 
 import ctypes
 import os
@@ -32,7 +32,7 @@ def peer_port(file):
 
 
 def reset_connection(process, port):
-    """Ends the connections that a process has made to a port, as a firewall does that forgets them: with a reset."""
+    """Resets the connections that a process has made to a port, as a firewall does that forgets them."""
     handle = SYSTEM.syscall(PIDFD_OPEN, process, 0)
     count = 0
     for name in os.listdir(f"/proc/{process}/fd"):
@@ -62,7 +62,7 @@ class LauncherFaults(HostsTest):
         return None
 
     def kill(self, host, processes):
-        """Returns when they are gone: while one ends, ranks may take another step, which would seem to be progress."""
+        """Returns when they have ended: while one ends, ranks may take another step, which would look like progress."""
         for process in processes:
             os.kill(process, signal.SIGKILL)
         self.await_true(lambda: not set(processes) & set(self.net.processes(host)), 20)
@@ -85,7 +85,7 @@ class LauncherFaults(HostsTest):
         return max((int(path.name[5:]) for path in (self.directory / "out/checkpoints").glob("step-??????")), default=0)
 
     def await_progress(self, job):
-        """Training goes on, past a checkpoint that is newer than all there are now, with all launchers there."""
+        """Training continues past a checkpoint that is newer than all current ones, with all launchers there."""
         now = self.last_checkpoint()
         self.await_true(lambda: job.poll() is not None or
                         (self.last_checkpoint() > now and all(self.launcher(host) for host in range(1, self.hosts))), 120)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whoever starts the ranks, they find each other; and those that do not belong together are refused."""
+"""Whatever starts the ranks, they find each other; and ranks that do not belong together are refused."""
 
 import os
 import shlex
@@ -50,7 +50,7 @@ class Launchers(HostsTest):
         self.assert_close("out", "reference")
 
     def run_nodes(self, port, *options):
-        """`dtc run` on two hosts, with these options; exit codes and what they said."""
+        """`dtc run` on two hosts, with these options; exit codes and output."""
         jobs = [subprocess.Popen(self.net.on(host, DTC, "run", "--server", f"{self.net.address(0)}:{port}",
                                              "--start-timeout", "3", *options[host].split(),
                                              *self.words(self.program, "out", 10)),
@@ -89,7 +89,7 @@ class Launchers(HostsTest):
                          ["rank-00001.log", "rank-00002.log", "rank-00003.log"])
 
     def test_a_name_that_means_the_machine_itself_on_its_own_host(self):
-        """As Debian's installer writes it, and other hosts do not have it."""
+        """The hosts file as Debian's installer writes it, which other hosts do not have."""
         def with_names(host, first):
             names = self.directory / f"hosts-{host}"
             names.write_text(f"127.0.0.1 localhost\n{first} node1\n{self.net.address(1)} node2\n")
@@ -131,7 +131,8 @@ class Launchers(HostsTest):
         self.assertEqual(codes[:2], [4, 4])
 
 
-# Argument: host:port. Connects a thousand times; of four connections one says nothing, and what the others say is no greeting.
+# Argument: host:port. Connects a thousand times; of every four connections one sends nothing, and the others send no
+# valid greeting.
 STRANGER = """
 import os, resource, socket, sys, time
 resource.setrlimit(resource.RLIMIT_NOFILE, (2000, 2000))
@@ -155,7 +156,8 @@ class Strangers(HostsTest):
         self.assertGreater(int(stranger.stdout.readline()), 900)
 
     def test_they_disturb_nobody(self):
-        """A thousand connections each, to where a job that forms is met, and to all that listens while it trains."""
+        """A thousand connections each, to the meeting point of a job that is starting, and to everything that listens
+        while it trains."""
         program = self.small("program", "--mesh", "dp=2", schedule="constant", checkpoint_every=0)
         endless, address = 10 ** 6, f"{self.net.address(0)}:29517"
         token = os.environ | {"DTC_TOKEN": "0123456789abcdef"}

@@ -20,7 +20,8 @@ void PrintTo(const SharedCase &shared, std::ostream *out) {
        << " accumulation " << shared.accumulation << " recompute " << shared.recompute;
 }
 
-/// The distinct texts of the kernels of a model of so many layers, without their names, and how many kernels there are.
+/// The distinct texts of the kernels of a model with this many layers, without their names, and how many kernels there
+/// are.
 std::pair<std::set<std::string>, int> kernelsOf(const SharedCase &shared, int64_t layers) {
   auto symbols = smallSymbols(shared.model);
   symbols["layers"] = layers;
@@ -49,12 +50,12 @@ class SharedKernels : public testing::TestWithParam<SharedCase> {};
 
 TEST_P(SharedKernels, AreAsManyForAnyNumberOfLayers) {
   auto [four, count] = kernelsOf(GetParam(), 4);
-  EXPECT_EQ(count, int(four.size())) << "equal kernels have one symbol";
+  EXPECT_EQ(count, int(four.size())) << "equal kernels share a symbol";
   for (int64_t layers : {16, 64}) {
     auto [more, moreCount] = kernelsOf(GetParam(), layers);
     EXPECT_EQ(moreCount, count) << layers << " layers";
-    // The norm of all gradients is a sum of one number for each parameter, and the optimizer updates all parameters that
-    // decay at once, as those that do not: kernels of other sizes.
+    // The norm of all gradients is a sum of one number for each parameter, and the optimizer updates all parameters
+    // that decay at once, and likewise the others: such kernels have other sizes.
     for (const std::string &text : four)
       more.erase(text);
     EXPECT_LE(more.size(), 3U) << *more.begin();

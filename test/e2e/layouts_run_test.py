@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Native programs under every layout train as one rank does: f32 losses within 1e-5 over 10 steps, 1e-4 over 50.
 
-The models have dropout 0.1, and clipping takes part in every step.
+The models have dropout 0.1, and clipping takes effect in every step.
 """
 
 import json
@@ -13,7 +13,7 @@ SETTINGS = {"learning_rate": 1e-3, "clip_norm": 0.25, "schedule": "constant", "v
 # Mesh, strategy, accumulation.
 LAYOUTS = [("dp=4", "ddp", 1), ("tp=4", "megatron", 1), ("dp=2,tp=2", "megatron", 1), ("dp=2,tp=2", "megatron-sp", 1),
            ("dp=2,tp=2", "megatron", 2), ("dp=2,tp=2", "megatron-sp", 2)]
-# Accumulating; three ranks divide hardly any dimension.
+# With accumulation; three ranks divide hardly any dimension.
 CONTEXT = [("cp=2", "cp", 1), ("dp=2,cp=2", "cp", 2), ("cp=2,tp=2", "megatron-sp+cp", 1), ("dp=2,cp=2", "zero3+cp", 2)]
 SHARDED = [("dp=4", "zero1", 2), ("dp=2,tp=2", "zero2", 2), ("dp=4", "hsdp:2", 1), ("dp=2,tp=2", "megatron-sp+zero3", 2)]
 
@@ -58,7 +58,7 @@ class Layouts(DriverTest):
         self.check(SOURCE / "test/e2e/oracle/gpt2", [("dp=3", "zero3", 1)], 1e-5, vocabulary=61, steps=10,
                    global_batch=6, sequence_length=16, dropout=0.1)
 
-    # Masks of dropout are those of whole sequences, and so are the positions by which attention is causal.
+    # Dropout masks are those of whole sequences, and so are the positions for causal attention.
     def test_split_sequences(self):
         self.check("gpt-small", CONTEXT, 1e-5, steps=10, global_batch=8, sequence_length=32)
 
@@ -76,8 +76,8 @@ class Layouts(DriverTest):
         self.check(SOURCE / "test/e2e/oracle/gpt2", [("tp=4", "megatron", 1), ("dp=2,tp=2", "megatron-sp", 1)], 1e-5,
                    vocabulary=61, steps=10, global_batch=4, sequence_length=16, dropout=0.1)
 
-    # The order of a sum changes, so losses do within bounds; in every run they are the same, and the run would end where
-    # ranks stored something else.
+    # The order of a sum changes, so losses change within bounds; in every run they are the same, and the run would end
+    # if ranks stored different values.
     def test_rows_of_embeddings_that_are_gathered(self):
         choices = self.directory / "rows.toml"
         choices.write_text('[rows]\n"*" = "gathered"\n')
@@ -97,7 +97,7 @@ class Layouts(DriverTest):
                     self.assert_close(one, first, 1e-5)
                     self.assertEqual(first, again)
 
-    # Each input is cut by its own placement, in training and in evaluation.
+    # Each input is split by its own placement, in training and in evaluation.
     def test_inputs_that_are_placed_differently(self):
         model = SOURCE / "test/e2e/oracle/gpt2"
         self.data = write_tokens(self.directory / "tokens", 4000, 61)

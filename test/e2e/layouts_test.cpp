@@ -17,7 +17,7 @@ constexpr Layout layouts[] = {{"dp4", "dp=4", "ddp", 1},
                               {"dp2_tp2_accumulating", "dp=2,tp=2", "megatron", 2},
                               {"dp2_tp2_sp_accumulating", "dp=2,tp=2", "megatron-sp", 2}};
 
-// State, gradients or stored parameters split over data-parallel ranks; the last ones do not divide.
+// State, gradients or stored parameters split over data-parallel ranks; in the last ones, sizes do not divide.
 constexpr Layout shardedLayouts[] = {{"zero1_accumulating", "dp=4", "zero1", 2},
                                      {"zero2_tp2_accumulating", "dp=2,tp=2", "zero2", 2},
                                      {"zero3_accumulating", "dp=4", "zero3", 2},
@@ -27,7 +27,7 @@ constexpr Layout shardedLayouts[] = {{"zero1_accumulating", "dp=4", "zero1", 2},
                                      {"zero3_dp4_tp3", "dp=4,tp=3", "zero3", 1},
                                      {"zero1_dp2_tp3", "dp=2,tp=3", "zero1", 3}};
 
-// The sequence split, alone and beside all else.
+// The sequence split, alone and together with everything else.
 constexpr Layout contextLayouts[] = {{"cp4", "cp=4", "cp", 1},
                                      {"dp2_cp2_accumulating", "dp=2,cp=2", "cp", 2},
                                      {"cp2_tp2", "cp=2,tp=2", "cp", 1},
@@ -76,7 +76,7 @@ TEST(Optimizers, MomentumIsUpdatedUnderEveryLayout) {
   }
 }
 
-/// Conversions change nothing in f64, so 16 bits must compute the same, whatever is narrow where.
+/// Conversions change nothing in f64, so 16 bits must compute the same, whichever tensors are narrow.
 class Mixed : public testing::TestWithParam<std::tuple<const char *, Layout>> {};
 
 TEST_P(Mixed, CommandListsComputeWhatWholeFunctionsDo) {
@@ -88,8 +88,8 @@ TEST_P(Mixed, CommandListsComputeWhatWholeFunctionsDo) {
   }
 }
 
-/// What a matrix product reads is gathered in 16 bits; what is read in f32, as norms and rows of the embedding are, in
-/// f32. Gradients travel as they are told to.
+/// Inputs of matrix products are gathered in 16 bits; what is read in f32, such as norms and rows of the embedding, is
+/// gathered in f32. Gradients travel in the type that is set.
 TEST(MixedCollectives, MoveTheNarrowForm) {
   for (const std::string gradients : {"f32", "bf16"}) {
     CompiledModel compiled({.model = "gpt-small",
@@ -121,7 +121,7 @@ TEST(MixedCollectives, MoveTheNarrowForm) {
   }
 }
 
-// Both have two rows on each rank, but not the same: verify fills them as the runtime's step does.
+// Both have two rows on each rank, but different ones: verify fills them as the runtime's step does.
 TEST(PlacedInputs, EachIsCutByItsOwnPlacement) {
   TemporaryDirectory directory;
   std::string strategy = directory.write("strategy.toml", "[inputs]\n"
@@ -134,7 +134,7 @@ TEST(PlacedInputs, EachIsCutByItsOwnPlacement) {
   }
 }
 
-/// Rows of embeddings that are gathered, whatever they cost, rather than reduced with all of the gradient.
+/// Rows of embeddings that are gathered, whatever the cost, instead of reducing the whole gradient.
 class GatheredRows : public Layouts {
 protected:
   ModelSetup setupWith(const char *how) const {
@@ -189,7 +189,7 @@ TEST_P(FullSize, CommandListsComputeWhatWholeFunctionsDo) {
   EXPECT_EQ(verify::verify(*compiled.expectation, compiled.manifest).failure, "");
 }
 
-// What verify finds out about a shrunk model holds for the full one: GPT-2 with 124M parameters.
+// What verify proves about a shrunk model holds for the full one: GPT-2 with 124M parameters.
 TEST(ShrunkModels, RunTheCollectivesOfTheFullOnes) {
   for (const char *strategy : {"ddp", "megatron", "megatron-sp", "zero3"}) {
     const char *mesh = std::string(strategy) == "ddp" ? "dp=4" : "dp=2,tp=2";
@@ -210,7 +210,7 @@ TEST(ShrunkModels, RunTheCollectivesOfTheFullOnes) {
     setup.symbols["layers"] = 2;
     EXPECT_NE(verify::compareCollectives(CompiledModel(setup).manifest, full.manifest), "") << strategy;
     setup.symbols.erase("layers");
-    // And a program of another strategy does not pass for it.
+    // And a program of another strategy is not accepted as such.
     setup.mesh = "dp=2,tp=2";
     setup.strategy = std::string(strategy) == "megatron" ? "megatron-sp" : "megatron";
     EXPECT_NE(verify::compareCollectives(CompiledModel(setup).manifest, full.manifest), "") << strategy;
@@ -222,7 +222,7 @@ INSTANTIATE_TEST_SUITE_P(Gpt, FullSize, testing::ValuesIn(layouts),
 
 constexpr const char *models[] = {"gpt-small", "llama-small"};
 
-// Each rank has all of the sum, or some rows or columns of it; of one micro-batch, or the last of several.
+// Each rank has the whole sum, or some rows or columns of it; of one micro-batch, or the last of several.
 constexpr Layout rowLayouts[] = {{"dp4", "dp=4", "ddp", 1},
                                  {"dp2_tp2_accumulating", "dp=2,tp=2", "megatron", 2},
                                  {"dp2_tp2_sp", "dp=2,tp=2", "megatron-sp", 1},

@@ -1,5 +1,5 @@
-// What is said of memory over time, held against the plan that a program was compiled with, and against its arenas while
-// it runs.
+// Compares what is reported about memory over time with the plan that a program was compiled with, and with its arenas
+// while it runs.
 #include "runtime/abi/addresses.h"
 #include "runtime/abi/resolve.h"
 #include "runtime/abi/roles.h"
@@ -73,7 +73,7 @@ ModelSetup setupOf(const char *model, const Program &program) {
 
 class MemoryOverTime : public testing::TestWithParam<std::tuple<const char *, Program>> {};
 
-// Most that is ever in use, by category, is what the plan reserves.
+// The peak of each category equals what the plan reserves.
 TEST_P(MemoryOverTime, PeaksAtThePlan) {
   auto [model, program] = GetParam();
   CompiledModel compiled(setupOf(model, program));
@@ -99,8 +99,8 @@ TEST_P(MemoryOverTime, PeaksAtThePlan) {
   }
 }
 
-/// A rank's arena, held against what is said of it while a step runs. What is out of use is filled with poison, NaN to
-/// whoever reads it.
+/// A rank's arena, compared with what is reported about it while a step runs. Memory out of use is filled with poison,
+/// which any reader sees as NaN.
 class WatchedArena {
 public:
   WatchedArena(const abi::Manifest &manifest, const abi::Role &role, std::byte *arena)
@@ -125,8 +125,9 @@ public:
 
   size_t firstCommand(size_t entry) const { return memory.firstCommands()[entry]; }
 
-  /// Once a command of the step has run, and before the next one does: what it was the last to use is poisoned. Nothing
-  /// is told of some commands, such as a wait right behind its start: what these freed is this one's where it uses it.
+  /// Called after a command of the step has run, and before the next one does: poisons what it was the last to use.
+  /// Some commands, such as a wait right after its start, are not reported: what these freed belongs to this command
+  /// where it uses it.
   void ran(size_t command) {
     size_t first = next;
     for (; next <= command; ++next) {
@@ -157,7 +158,7 @@ private:
         states[at] = state;
   }
 
-  /// Until the wait nothing is said of what a result holds.
+  /// Until the wait, a result's contents are unknown.
   void moveOn(const abi::Command &command) {
     if (abi::isStart(command))
       abi::forEachWritten(manifest, command, [&](uint64_t begin, uint64_t bytes) {
@@ -212,7 +213,7 @@ public:
       executor.run(entry);
   }
 
-  /// Runs the same step twice, the second time with a watched arena. Returns what was wrong.
+  /// Runs the same step twice, the second time with a watched arena. Returns what went wrong.
   std::string run() {
     std::vector<std::byte> before(memory->base(), memory->base() + memory->bytes());
     const abi::Timetable &step = abi::timetableOf(role, abi::stepTimetable);
@@ -277,8 +278,8 @@ private:
   Executor executor;
 };
 
-// At every command of a step, on every rank: what is said to be out of use is not read afterwards and not written, and
-// what is said to be in use has been written.
+// At every command of a step, on every rank: memory reported out of use is neither read nor written afterwards, and
+// memory reported in use has been written.
 TEST_P(MemoryOverTime, IsThatOfTheArena) {
   auto [model, program] = GetParam();
   ModelSetup setup = setupOf(model, program);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What a rank takes of memory is its arena and what it touches of its peers', both of which `dtc inspect` tells, the
-program itself and little more, also while it reads and writes checkpoints; those beside training take a copy."""
+"""A rank's memory is its arena and what it touches of its peers' arenas, both of which `dtc inspect` reports, plus the
+program itself and little more, also while it reads and writes checkpoints; checkpoints that are written during training
+take a copy."""
 
 import json
 import os
@@ -10,7 +11,7 @@ import unittest
 
 from driver import SANITIZED, DriverTest, write_tokens
 
-BESIDE = 24_000_000  # bytes beside the arena and the program: a part of a file that is written or read, and libraries
+BESIDE = 24_000_000  # bytes besides the arena and the program: a part of a file that is written or read, and libraries
 
 
 @unittest.skipIf(SANITIZED, "sanitizers keep memory of their own")

@@ -1,4 +1,4 @@
-// What a rank keeps in memory, by the compiled plan.
+// How much memory a rank needs, by the compiled plan.
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/tensors.h"
 #include "test/e2e/compiled_model.h"
@@ -12,8 +12,8 @@ namespace {
 /// Each tensor begins on a cache line.
 uint64_t lines(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/// Bytes of one parameter's worth of elements of `width` bytes, split over `shards` ranks: along the first dimension
-/// that divides, or else along the longest, in pieces of which the last may be padded.
+/// Bytes of one parameter's elements of `width` bytes, split over `shards` ranks: along the first dimension that
+/// divides evenly, or else along the longest, in pieces of which the last may be padded.
 uint64_t pieceBytes(const abi::Parameter &parameter, uint64_t shards, uint64_t width) {
   uint64_t elements = 1, longest = 0;
   bool divides = shards == 1;
@@ -26,8 +26,8 @@ uint64_t pieceBytes(const abi::Parameter &parameter, uint64_t shards, uint64_t w
   return lines(width * (divides ? elements / shards : elements / longest * ((longest + shards - 1) / shards)));
 }
 
-/// What a strategy divides by how many ranks. Reduced gradients of zero1 lie beside the whole ones where these are
-/// accumulated; else gradients are kept once.
+/// What a strategy divides by how many ranks. Under zero1, reduced gradients are stored next to the whole ones where
+/// these are accumulated; otherwise gradients are stored once.
 struct Shards {
   const char *mesh, *strategy;
   uint64_t parameters, slots, gradients;
@@ -83,9 +83,9 @@ void StateBytes::expectFormula(Precision precision, int64_t accumulation) {
   EXPECT_EQ(sum, compiled.manifest.roles(0).arena_bytes());
 }
 
-// Bytes of state are the stated widths over the stated shards, whatever the precision: parameters and both moments in
-// 32 bits, accumulated gradients in 32 bits, those of a step of one micro-batch as they have travelled. Inputs and
-// outputs are a cache line each, but for the rows and the sums of squares.
+// Bytes of state are the stated widths over the stated shards, in any precision: parameters and both moments in 32
+// bits, accumulated gradients in 32 bits, those of a step of one micro-batch in the type in which they travelled.
+// Inputs and outputs are a cache line each, except for the rows and the sums of squares.
 TEST_P(StateBytes, AreTheWidthsOverTheShards) {
   for (Precision precision :
        {Precision{"f32", "f32"}, {"f32", "bf16"}, {"bf16", "f32"}, {"bf16", "bf16"}, {"f16", "f32"}, {"f16", "f16"}})
@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(Presets, StateBytes,
                          testing::Combine(testing::Values("gpt-small", "llama-small"), testing::ValuesIn(allShards)),
                          nameOfState);
 
-// What is gathered or reduced is gone before the next layer: two matrices, a gradient, and what is small beside them.
+// What is gathered or reduced is freed before the next layer: two matrices, a gradient, and small tensors.
 TEST(Communication, NeedsAFewMatrices) {
   for (const char *strategy : {"ddp", "zero1", "zero2", "zero3", "hsdp:2"}) {
     CompiledModel compiled({.model = "gpt-small", .mesh = "dp=4", .strategy = strategy, .expect = false});
@@ -127,8 +127,8 @@ TEST(Communication, NeedsAFewMatrices) {
   }
 }
 
-// Gradients that were added up are rounded and on their way as the backward pass has them: they do not gather until its
-// end, where they would take four bytes an element as they are, or two as they travel.
+// Accumulated gradients are rounded and sent as soon as the backward pass has them: they do not pile up until its end,
+// where they would take four bytes per element, or two in the type in which they travel.
 TEST(Communication, OfAccumulatedGradientsDoesNotWaitForTheEnd) {
   for (const char *strategy : {"ddp", "zero1", "zero2", "zero3", "hsdp:2"})
     for (Precision precision : {Precision{"f32", "bf16"}, {"bf16", "bf16"}, {"f16", "f16"}}) {
@@ -150,7 +150,7 @@ TEST(Communication, OfAccumulatedGradientsDoesNotWaitForTheEnd) {
     }
 }
 
-/// Addresses of one space.
+/// Addresses of one address space.
 struct Extent {
   uint64_t begin, end;
   bool overlaps(Extent other) const { return begin < other.end && other.begin < end; }
@@ -159,7 +159,7 @@ struct Extent {
 
 Extent extentOf(const abi::Tensor &tensor) { return {tensor.address(), tensor.address() + abi::bytesOf(tensor)}; }
 
-/// A parameter that a list gathers: whole from the start of the gather until it is read last.
+/// A parameter that a list gathers: whole from the start of the gather until its last reader.
 struct Whole {
   const abi::Parameter *parameter;
   Extent place;
@@ -168,7 +168,7 @@ struct Whole {
   bool isAliveAt(int command) const { return first <= command && !readers.empty() && command <= readers.back(); }
 };
 
-/// Follows a list's commands and notes which parameters are whole when. What is written elsewhere ends a value.
+/// Follows a list's commands and notes which parameters are whole when. Other writes to its memory end a value.
 class WholeParameters {
 public:
   WholeParameters(const abi::Manifest &manifest, const abi::CommandList &list, int64_t ranks)
@@ -232,7 +232,7 @@ private:
     }
   }
 
-  /// Whose bytes lie at an address: a parameter's, or those of one in 16 bits. Null: of something else.
+  /// The parameter whose bytes are at an address, or its 16-bit copy. Null: something else.
   const abi::Tensor *parameterAt(uint64_t address) const {
     for (const abi::Tensor &tensor : manifest.roles(0).tensors())
       if (tensor.kind() == abi::Tensor::PARAMETER && extentOf(tensor).overlaps({address, address + 1}))
@@ -252,17 +252,18 @@ private:
 struct Peak {
   uint64_t bytes = 0; ///< of gathered parameters that are whole at a time
   size_t gathers = 0;
-  uint64_t ahead = 0; ///< turns before its reader's at which a gather started, the most
+  uint64_t ahead = 0; ///< the most turns by which a gather started before its reader's turn
 };
 
-/// Fails where something is whole that none of the next readers wants; says what is whole at most.
+/// Fails where a parameter is whole that none of the next readers needs; returns the maximum that is whole.
 Peak expectWithinLimit(const WholeParameters &whole, uint64_t limit, const std::string &where) {
   Peak peak = {0, whole.all.size(), 0};
   std::vector<int> turns(whole.turns.begin(), whole.turns.end());
   for (size_t turn = 0; turn < turns.size(); ++turn) {
     uint64_t alive = 0;
     int last = turns[std::min(turn + limit, turns.size() - 1)];
-    // From behind the reader before to this one: whatever is whole there, this or one of the next `limit` reads.
+    // From after the reader before to this one: every parameter whole there is read here or by one of the next `limit`
+    // readers.
     for (const Whole &parameter : whole.all)
       for (int command = turn == 0 ? 0 : turns[turn - 1] + 1; command <= turns[turn]; ++command)
         if (parameter.isAliveAt(command)) {
@@ -279,8 +280,8 @@ Peak expectWithinLimit(const WholeParameters &whole, uint64_t limit, const std::
   return peak;
 }
 
-// A parameter that is stored in pieces is whole for its reader and a limited number of readers before that, and never
-// from the forward to the backward pass.
+// A parameter that is stored in pieces is whole for its reader and for a limited number of readers before that, and
+// never from the forward to the backward pass.
 TEST(GatheredParameters, AreWholeForAFewReadersOnly) {
   struct Case {
     const char *strategy;
@@ -313,7 +314,7 @@ TEST(GatheredParameters, AreWholeForAFewReadersOnly) {
           if (list.name() == "update")
             continue;
           EXPECT_GE(peak.gathers, size_t(compiled.manifest.parameters_size())) << where;
-          EXPECT_EQ(peak.ahead, limit) << where; // the limit is made use of
+          EXPECT_EQ(peak.ahead, limit) << where; // the limit is reached
           EXPECT_LE(peak.bytes, (limit + 1) * largest) << where;
           EXPECT_LE(4 * peak.bytes, sum) << where;
         }

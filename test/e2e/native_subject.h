@@ -29,7 +29,7 @@ public:
     const abi::Role &role = manifest.roles(0);
     for (Rank &rank : ranks) {
       rank.arena = std::make_unique<Arena>(role.arena_bytes(), role.shared_begin());
-      // Memory that nothing writes is NaN.
+      // Memory that was never written is NaN.
       std::fill_n(reinterpret_cast<float *>(rank.arena->base()), role.arena_bytes() / 4, std::nanf(""));
     }
     onAllRanks([&](int64_t rank) {

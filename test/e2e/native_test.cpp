@@ -1,5 +1,5 @@
 // The native program, f32, against whole tensors in f64: generated kernels, library kernels, collectives and executor
-// together, on threads for ranks.
+// together, with ranks as threads.
 #include "test/e2e/native_subject.h"
 
 namespace dtc::test {
@@ -12,8 +12,8 @@ TEST_P(Native, ComputesOneStepAndOneEvaluation) {
   CompiledModel compiled(smallSetup(model, layout, {.generateCode = true}));
   ASSERT_TRUE(compiled.expectation);
   NativeSubject subject(compiled);
-  // Updates are compared by the change that they make, a few thousandths of a parameter near one: rounding the
-  // parameter to f32 alone is some 5e-5 of that. Everything else is ten times closer.
+  // Updates are compared by the change that they make, which is a few thousandths of a parameter close to one: rounding
+  // the parameter to f32 alone changes that by some 5e-5. Everything else is ten times closer.
   constexpr double tolerance = 1e-4;
   verify::VerifyReport report = verify::verify(*compiled.expectation, subject, tolerance);
   EXPECT_EQ(report.failure, "");

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""bf16 on rows of 16k + 1 elements, with logits around -30, 0 and 30: losses and gradient norms stray from f64 at most
-twice as far as PyTorch's autocast does (oracle/make_odd_rows.py)."""
+"""bf16 on rows of 16k + 1 elements, with logits around -30, 0 and 30: losses and gradient norms differ from f64 at most
+twice as much as under PyTorch's autocast (oracle/make_odd_rows.py)."""
 
 import json
 import pathlib
@@ -32,7 +32,7 @@ class OddRows(DriverTest):
         return folder
 
     def step(self, program, model, name, batch):
-        """Loss and gradient norm of one step on a file that holds this step's samples alone."""
+        """Loss and gradient norm of one step on a file that holds only this step's samples."""
         data = write_token_file(self.directory / "tokens", odd_rows.tokens(name, batch), bits=32)
         out = f"{program.name}-{model.name}-{batch}"
         self.dtc("run", program, "--data", data, "--weights", model, "--out", self.directory / out, "--threads", 1)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Whole training runs of native programs against PyTorch's.
 
-test/e2e/oracle/record_runs.py made the runs with PyTorch and transformers and tells what each is there for; this file
-compiles each model for one rank and for four (dp=2,tp=2 or, in two cases, with split sequences), trains 50 steps, and holds
-against the record
-  every learning rate                exactly, but for the last bits of f64
+test/e2e/oracle/record_runs.py made the runs with PyTorch and transformers and says what each is for; this file compiles
+each model for one rank and for four (dp=2,tp=2 or, in two cases, with split sequences), trains 50 steps, and compares
+with the record
+  every learning rate                exactly, except for the last bits of f64
   every loss and gradient norm       to 1e-5 (seen: 2e-7 and 2e-6; PyTorch computed in f64, dtc in f32)
   the held-out loss at the end       to 1e-5
   every tensor of the last weights   ‖a−b‖ ≤ 2e-4 ‖b‖, where a and b are the changes since the first step (seen: 5e-5)
-Then each goes on from the other's checkpoint of step 20, and must end where an uninterrupted run does.
+Then each resumes from the other's checkpoint of step 20, and must end where an uninterrupted run does.
 """
 
 import array
@@ -41,8 +41,8 @@ def norm(values):
 
 
 def without_key_bias(name, values):
-    """A key bias adds the same to all scores of a query, so the softmax ignores it. Its gradient is zero but for rounding,
-    which AdamW divides by its own size: the bias of PyTorch and that of dtc drift apart and mean nothing."""
+    """A key bias adds the same to all scores of a query, so the softmax ignores it. Its gradient is zero except for
+    rounding, which AdamW divides by its own size: the bias of PyTorch and that of dtc drift apart and mean nothing."""
     if name.endswith("attn.c_attn.bias"):
         third = len(values) // 3
         return values[:third] + values[2 * third:]
@@ -51,7 +51,7 @@ def without_key_bias(name, values):
 
 class Oracle(DriverTest):
     def check_run(self, name, *layout):
-        """`layout`: of four ranks."""
+        """`layout`: for four ranks."""
         folder = RUNS / name
         self.expected = json.loads((folder / "steps.json").read_text())
         self.initial, self.final = read_weights(folder / "model.safetensors"), read_weights(folder / "final.safetensors")

@@ -1,6 +1,6 @@
 // Losses and gradients of small models of each family against what PyTorch and transformers computed for them in f64
-// (test/e2e/oracle/make_oracle.py), of packed documents, too (make_documents.py): the frontend, differentiation and
-// decomposition, run by the interpreter.
+// (test/e2e/oracle/make_oracle.py), also of packed documents (make_documents.py): tests the frontend, differentiation
+// and decomposition, run by the interpreter.
 #include "dialect/IR/Names.h"
 #include "dialect/reference/Interpreter.h"
 #include "frontends/Frontend.h"
@@ -25,7 +25,7 @@ namespace {
 
 const std::string root = std::string(DTC_SOURCE_DIR) + "/test/e2e/oracle/";
 
-/// All that make_oracle.py and make_documents.py have recorded gradients of, by folder.
+/// All models whose gradients make_oracle.py and make_documents.py have recorded, by folder.
 std::vector<std::string> recordedModels() {
   std::vector<std::string> names;
   for (const auto &folder : std::filesystem::directory_iterator(root))
@@ -181,7 +181,7 @@ TEST_P(Oracle, AccumulationAddsMicroBatches) {
   EXPECT_NEAR(one.back()[0], std::sqrt(squares) / first[1][0], 1e-9 * one.back()[0]);
 }
 
-/// The phase takes time linear in the operations: a slip to quadratic shows on 96 layers.
+/// The phase takes time linear in the operations: an accidental quadratic would show on 96 layers.
 TEST(WhatPhase, TakesSecondsForNinetySixLayers) {
   DialectRegistry registry;
   dtc::registerFrontendDialects(registry);

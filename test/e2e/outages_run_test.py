@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A cut between hosts that is shorter than the watchdog costs time alone; a longer one is named on both sides."""
+"""A cut between hosts that is shorter than the watchdog only costs time; a longer one is named on both sides."""
 
 import concurrent.futures
 import os
@@ -13,7 +13,7 @@ from hosts import Hosts, HostsTest, read_losses
 
 
 class Cut:
-    """Training on two hosts of its own, whose link is cut once or several times."""
+    """Training on its own two hosts, whose link is cut once or several times."""
 
     def __init__(self, test, name, watchdog, seconds):
         self.test, self.name, self.watchdog, self.seconds = test, name, watchdog, seconds
@@ -23,10 +23,10 @@ class Cut:
         self.output, self.losses = self.folder / "output", test.directory / f"{name}.losses"
 
     def run(self):
-        """How the job ended, and after how many seconds it trained again after each cut."""
+        """How the job ended, and how many seconds after each cut it trained again."""
         net = Hosts(2, self.folder)
         try:
-            net.limit("1mbps")  # what is cut is then busy, and steps take a while
+            net.limit("1mbps")  # the link is then busy, and steps take a while
             places = ",".join(f"{net.address(host)}:1" for host in range(2))
             with open(self.output, "w") as output:
                 job = subprocess.Popen(
@@ -51,10 +51,10 @@ class Cut:
         time.sleep(seconds)
         net.mend(host)
         pause = self.await_steps(job, self.steps() + 2, 5)
-        if pause >= 5:  # far longer than it should take: what the connections say tells why
+        if pause >= 5:  # far longer than it should take: the state of the connections tells why
             self.sockets = "\n".join(net.sockets(host) for host in range(2))
             pause += self.await_steps(job, self.steps() + 2, 25)
-        time.sleep(3)  # that the next is another cut for connections that are idle, too
+        time.sleep(3)  # so that the next cut counts as another one for idle connections, too
         return pause
 
     def steps(self):
@@ -80,7 +80,7 @@ class Outages(HostsTest):
             return list(pool.map(Cut.run, cuts))
 
     def assert_undisturbed(self, survivors):
-        """Their losses are those of a run that nobody disturbed, bit for bit."""
+        """Their losses are those of an undisturbed run, bit for bit."""
         losses = [read_losses(cut.losses) for cut in survivors]
         self.dtc("run", *self.words(self.program, "reference", max(map(len, losses))))
         expected = read_losses(self.directory / "reference.losses")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Outputs that cannot be written: told before the work, and a disk that fills up later loses nothing of a run."""
+"""Outputs that cannot be written are reported before the work, and a disk that fills up later loses nothing of a
+run."""
 
 import ctypes
 import os
@@ -19,18 +20,18 @@ ENDLESS = 1_000_000
 
 
 def drop_rights():
-    """In a child: root is held by the rights of files too, from the next program on."""
+    """Runs in a child: from the next program on, file permissions bind root, too."""
     PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
     if os.geteuid() == 0:
         ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0)
 
 
 def snapshot(folder):
-    """Everything below: names, kinds, rights and contents."""
+    """Everything below: names, kinds, permissions and contents."""
     return {str(path.relative_to(folder)): (path.lstat().st_mode, path.read_bytes() if path.is_file() else None)
             for path in folder.rglob("*")}
 
-# On a machine that is busy a rank may be slow for long, which is told, too.
+# On a busy machine a rank may be slow for long, which is reported, too.
 WARNING = re.compile(r"warning: (?!rank \d+ computes)")
 
 
@@ -41,7 +42,7 @@ class OutputTest(DriverTest):
         self.place = self.make_folder("place")
 
     def unwritable(self, path):
-        """Takes the rights to write from a file or folder; skips where nothing can take them from us."""
+        """Removes write permission from a file or folder; skips where nothing can take it from us."""
         path.chmod(path.stat().st_mode & ~0o222)
         self.addCleanup(lambda: path.exists() and path.chmod(0o755))
         target = path / "attempt" if path.is_dir() else path
@@ -158,7 +159,7 @@ class Runs(OutputTest):
         link.symlink_to(self.data)
         self.refuse_at_once("--out", self.out, "--log-losses", link, code=3, says=[f"'{link}' is also read, as '{self.data}'; choose another"])
 
-    # Whatever a run is refused for, it leaves no lock, no empty file and no folder, and what was there stays.
+    # Whatever the reason for refusing a run, it leaves no lock, no empty file and no folder, and what was there stays.
     def test_a_refused_run_leaves_nothing(self):
         losses = self.place / "losses"
         losses.write_text("precious")
@@ -169,7 +170,7 @@ class Runs(OutputTest):
             self.refuse_at_once(*logged, data=self.directory / "none", code=3, says=["none"])
             self.refuse_at_once(*logged, "--resume", self.place, code=3, says=["no checkpoint in"])
             self.refuse_at_once(*logged, "--weights", self.place, code=3, says=["place"])
-            self.out.mkdir(exist_ok=True)  # a folder of the user's stays
+            self.out.mkdir(exist_ok=True)  # a folder of the user stays
         nested = self.place / "some/where/else"
         self.refuse_at_once("--out", nested, data=wrong, code=3, says=["vocabulary has 61"])
         # Then it runs, and only that changes the files.
@@ -202,14 +203,14 @@ class Runs(OutputTest):
             self.assertIn(f"error: rank 0: {reason}", output)
             self.assertIn("it lacks what belongs to step 1 and later; nothing of the run itself is lost", output)
             self.assertRegex(output, "dtc: error: rank 0 failed first, with exit code 1: cannot write")
-            # All steps were trained, and a run can go on from there.
+            # All steps were trained, and a run can resume from there.
             self.assertIn("step 5/5", output)
             rest = self.train(self.program, self.data, f"rest-{number}", "--resume", out, "--steps", 6)
             self.assertEqual([step for step, _ in rest], ["6"])
         self.assertEqual(len(whole), 5)
 
     def limit_files(self, job, size):
-        """Files of the ranks cannot grow beyond it: the same as a full disk to who writes, and it can be lifted."""
+        """The ranks' files cannot grow beyond it: to a writer that is the same as a full disk, and it can be lifted."""
         for rank in self.children(job):
             hard = resource.prlimit(rank, resource.RLIMIT_FSIZE)[1]
             resource.prlimit(rank, resource.RLIMIT_FSIZE, (size if size is not None else hard, hard))
@@ -227,7 +228,7 @@ class Runs(OutputTest):
         self.limit_files(job, 20_000)
         self.await_output(f"cannot write '{losses}': File too large")
         self.await_output(f"cannot write '{self.out}/metrics.jsonl': File too large")
-        # What lies on disk meanwhile are whole lines.
+        # Meanwhile the disk holds whole lines only.
         self.assertTrue(losses.read_text().endswith("\n"))
         self.limit_files(job, None)
         self.await_output(f"'{losses}' can be written again, and nothing is missing from it")
@@ -239,7 +240,7 @@ class Runs(OutputTest):
         self.assertEqual([int(line.split()[0]) for line in losses.read_text().splitlines()], steps)
         self.assertEqual([line["step"] for line in self.metrics("place/out")], steps)
 
-    # The trace fails, and the run goes on: its checkpoint is there, and no part of a trace.
+    # The trace fails, and the run continues: its checkpoint is there, and no part of a trace.
     def test_full_trace(self):
         job = self.start(*self.arguments("--out", self.out, "--trace", "1500-1600", steps=1700))
         self.await_output("step 1/")
@@ -257,7 +258,7 @@ class Runs(OutputTest):
         self.dtc(*self.arguments("--out", self.out))
         good = snapshot(self.out / "checkpoints")
         largest = max(path.stat().st_size for path in (self.out / "checkpoints").rglob("*"))
-        for size in [largest - 1, 10_000]:  # there is room for some of its files, or for what the run says alone
+        for size in [largest - 1, 10_000]:  # there is room for some of its files, or only for the run's output
             job = self.start(*self.arguments("--out", self.out, "--resume", self.out, "--set", "checkpoint_every=1000",
                                              steps=ENDLESS))
             self.await_output("step 3/")
@@ -269,7 +270,7 @@ class Runs(OutputTest):
             self.assertEqual(snapshot(self.out / "checkpoints"), good)
         self.dtc(*self.arguments("--out", self.place / "again", "--resume", self.out, steps=4))
 
-    # The same with a real disk, where we may mount one: the second checkpoint finds no room beside the first.
+    # The same with a real disk, where we may mount one: the second checkpoint finds no room next to the first.
     def test_a_small_disk(self):
         self.dtc(*self.arguments("--out", self.out, steps=1))
         bytes_in = lambda folder: sum(path.stat().st_blocks * 512 for path in folder.rglob("*"))
@@ -285,7 +286,7 @@ class Runs(OutputTest):
         self.assertIn("No space left on device; free some space", output)
         self.assertEqual([path.name for path in (disk / "out/checkpoints").iterdir()], ["step-000001"])
         self.dtc(*self.arguments("--out", self.place / "again", "--resume", disk / "out"))
-        # No room for anything: said before the first step.
+        # No room for anything: reported before the first step.
         subprocess.run(["sh", "-c", f"cat /dev/zero > {disk}/zero"], stderr=subprocess.DEVNULL)
         output = self.dtc(*self.arguments("--out", disk / "another"), code=1)
         self.assertRegex(output, f"--out {disk}/another: cannot write '.*': No space left on device; free some space")
@@ -296,7 +297,7 @@ class Runs(OutputTest):
     # An output that is closed from the start
     #===------------------------------------------------------------------===#
 
-    # What the run tells must not get into the first file that takes the place of the closed one.
+    # The run's output must not get into the first file that takes the place of the closed one.
     def test_closed_standard_output(self):
         alone = self.compile("alone", MODEL, sequence_length=16, global_batch=4, validation_fraction=0)
         losses = self.place / "losses"
@@ -310,7 +311,7 @@ class Runs(OutputTest):
                 self.assertEqual([line["step"] for line in self.metrics("place/out")], [1, 2, 3])
                 shutil.rmtree(self.out)
 
-    # To be asked for its help is a question too.
+    # A request for help is a request, too.
     def test_the_help_of_a_program_that_cannot_be_written(self):
         with open("/dev/full", "w") as full:
             done = subprocess.run([self.program, "--help"], stdout=full, stderr=subprocess.PIPE, text=True)
@@ -319,7 +320,7 @@ class Runs(OutputTest):
 
 
 class Verbs(OutputTest):
-    """compile -o and data pack -o: said before the work, and nothing half-written or replaced."""
+    """compile -o and data pack -o: reported before the work, and nothing half-written or replaced."""
 
     def setUp(self):
         super().setUp()
@@ -327,7 +328,7 @@ class Verbs(OutputTest):
         self.text.write_text("abcd" * 1000)
 
     def makers(self, missing=False):
-        """Every verb that has -o, without it; with `missing` one whose input is not there."""
+        """Every verb that has -o, without it; with `missing` one whose input does not exist."""
         model = self.directory / "missing" if missing else MODEL
         settings = ["--set", "global_batch=4", "--set", "sequence_length=16"]
         yield ["compile", model, *settings]
@@ -426,7 +427,7 @@ class Verbs(OutputTest):
                                       stderr=subprocess.PIPE, text=True, timeout=TIMEOUT)
                 self.assertEqual((done.returncode, done.stderr),
                                  (1, f"dtc: error: cannot write to the standard output: {reason}\n"), words)
-        # What was made before the answer is whole.
+        # What was written before the answer is complete.
         self.dtc("inspect", made)
         self.dtc("data", "show", packed)
 

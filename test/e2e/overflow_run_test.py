@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Overflows of f16: all ranks give one verdict on a step, and what is skipped leaves no trace in any state.
+"""Overflows of f16: all ranks give one verdict on a step, and a skipped step leaves no trace in any state.
 
     overflow_run_test.py [--count N] [--steps S] [--seed S] [--only CASE]
 
-In each case gradients overflow again and again: where they are stored in 16 bits, in the sum of their squares, on one rank
-or in one micro-batch only. Every step is checkpointed, so the whole state of all ranks is seen. The suite runs a sample;
-DTC_LONG_TESTS makes it 100 runs of 200 steps.
+In each case gradients overflow repeatedly: where they are stored in 16 bits, in the sum of their squares, on one rank
+only or in one micro-batch only. Every step is checkpointed, so the whole state of all ranks is seen. The suite runs a
+sample; DTC_LONG_TESTS makes it 100 runs of 200 steps.
 """
 
 import argparse
@@ -26,8 +26,8 @@ OPTIONS = argparse.Namespace(count=100 if LONG else 8, steps=200 if LONG else 24
 PLACES = ["store", "norm", "rank", "micro-batch"]
 VOCABULARY, RARE = 16, 7
 
-# loss = the sum of WIDE exp(b) + (STEEP + RARELY [token = RARE]) exp(wte[token] w): w is multiplied in 16 bits, all that
-# is done with b is f32.
+# loss = the sum of WIDE exp(b) + (STEEP + RARELY [token = RARE]) exp(wte[token] w): w is multiplied in 16 bits, all
+# computation with b is f32.
 STEEP = """
 module attributes {dt.model = "steep", dt.symbols = {batch = $B, embed = 4, sequence = 4, vocab = 16}, dt.parameters = [
   #dt.param<"wte", file = [16, 4], factored = [16, 4], permutation = [0, 1], dims = ["vocab", "embed"], init = "normal", stddev = 2.0e-01 : f64, decays = true>,
@@ -110,7 +110,7 @@ class Case:
         return path
 
     def write_data(self, path):
-        """Where one rank or micro-batch is to overflow, few samples have the rare token."""
+        """Where only one rank or micro-batch is to overflow, few samples have the rare token."""
         if self.place not in ("rank", "micro-batch"):
             return write_tokens(path, 3000, VOCABULARY, self.settings["seed"])
         common = [token for token in range(VOCABULARY) if token != RARE]
@@ -123,7 +123,7 @@ class Case:
 
 class Overflow(DriverTest):
     def states(self, out):
-        """Parameters and optimizer's slots after each step: {tensor: bytes}."""
+        """Parameters and optimizer slots after each step: {tensor: bytes}."""
         for step in range(1, OPTIONS.steps + 1):
             state = {}
             for name in ("model", "optimizer"):
@@ -162,14 +162,15 @@ class Overflow(DriverTest):
         return f"{case.place}: {len(skipped)} skipped"
 
     def compare(self, case, before, after, is_skipped, where):
-        """A step changes nothing, or each element of every parameter or of its slots: each rank holds a quarter or more."""
+        """A step changes nothing, or each element of every parameter or of its slots: each rank holds a quarter or
+        more."""
         if is_skipped:
             for name, content in after.items():
                 self.assertEqual(before[name], content, f"{where} was skipped, but {name} changed")
             return
         for parameter in [name for kind, name in after if kind == "model"]:
             if case.is_text and parameter == "wte":
-                continue  # rows of tokens that have not come yet stay as they are
+                continue  # rows of tokens that have not occurred yet stay as they are
             own = [name for name in after if name[1] == parameter or name[1].startswith(parameter + ".")]
             changes = [[a != b for a, b in zip(array.array("f", before[name]), array.array("f", after[name]))] for name in own]
             unchanged = sum(not any(element) for element in zip(*changes))

@@ -1,5 +1,5 @@
-// Reductions run beside the backward pass: with links so slow that the reductions take as long as that, a step waits
-// for a small part of them only.
+// Reductions run during the backward pass: with links so slow that the reductions take as long as the backward pass, a
+// step waits only for a small part of them.
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/resolve.h"
 #include "runtime/abi/tensors.h"
@@ -23,12 +23,12 @@ using Clock = std::chrono::steady_clock;
 
 int64_t now() { return Clock::now().time_since_epoch().count(); }
 
-/// A link to peers that are not there. A command moves its operand's bytes at a given speed, one after the other on
-/// each channel; waiting sleeps, so that no core is taken from the computation. What is received is not written.
+/// A link to peers that do not exist. A command moves its operand's bytes at a given speed, one after the other on each
+/// channel; waiting sleeps, so that the computation keeps its core. Received data are not written.
 class SlowLink : public Communicator {
 public:
   double nanosecondsPerByte = 0;
-  int64_t moving = 0, waited = 0; ///< nanoseconds: of all commands, and of who waited for them
+  int64_t moving = 0, waited = 0; ///< nanoseconds: of all commands, and of the waits for them
 
   int rank() const override { return 0; }
   int size() const override { return 2; }
@@ -95,8 +95,8 @@ TEST_F(Overlap, AFifthOfTheReductionsIsExposedAtMost) {
   for (const abi::Tensor &tensor : role().tensors())
     if (tensor.kind() == abi::Tensor::REDUCED_GRADIENT)
       bytes += abi::bytesOf(tensor);
-  // The machine does other work as well: an attempt counts when it computed as fast as the measurement before it, and
-  // then late wake-ups only add to what is exposed.
+  // The machine has other work as well: an attempt counts when it computed as fast as the measurement before it, and
+  // then late wake-ups only add to the exposed time.
   double exposed = 2;
   for (int attempt = 0; attempt < 100 && exposed > 0.2; ++attempt) {
     link.nanosecondsPerByte = 0;
@@ -144,8 +144,8 @@ protected:
   GatherOverlap() : Overlap("zero3") {}
 };
 
-// With two readers ahead, each matrix is on its way while the one before is multiplied with: between the two there is
-// one reader of a bias or of a norm's parameters.
+// With two readers ahead, each matrix is in transit while the one before is multiplied: between the two there is one
+// reader of a bias or of a norm's parameters.
 TEST_F(GatherOverlap, MatricesAreGatheredBesideTheProductBeforeTheirs) {
   int matrices = 0;
   for (const abi::CommandList &list : lists())

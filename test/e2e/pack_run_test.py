@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Texts become the tokens that Hugging Face's tokenizers make of them; what cannot is named with its place."""
+"""Texts become the tokens that Hugging Face's tokenizers make of them; errors name the place."""
 
 import gzip
 import json
@@ -27,7 +27,7 @@ def read_llmc(path):
 
 
 def read_megatron(path):
-    """Documents, of one sequence each."""
+    """Documents, each of one sequence."""
     index = path.with_suffix(".idx").read_bytes()
     magic, version, code, sequences, boundaries = struct.unpack("<9sQBQQ", index[:34])
     assert (magic, version, boundaries) == (b"MMIDIDX\0\0", 1, sequences + 1)
@@ -52,7 +52,7 @@ class PackTest(DriverTest):
         return output
 
     def refuse(self, *arguments, tokenizer="gpt2style", **options):
-        """What packing ends with, which takes as long as Python's imports."""
+        """The end of packing, which takes as long as Python's imports."""
         message = self.refused("data", "pack", "--tokenizer", ORACLE / tokenizer, *arguments, "-o", self.directory / "none",
                                within=30, **options)
         self.assertFalse((self.directory / "none").exists())
@@ -79,7 +79,7 @@ class Pack(PackTest):
     # Many batches, each with documents of all lengths.
     def test_the_order_is_kept_however_much_there_is(self):
         lines = self.lines("many.jsonl", [{"text": text} for _ in range(9000) for text in DOCUMENTS])
-        # Without assertEqual, which would look for the differences of two million numbers.
+        # Without assertEqual, which would search for the differences of two million numbers.
         self.assertTrue(read_llmc(self.pack(lines)) == 9000 * flat(EXPECTED["gpt2style"]))
 
     def test_a_text_is_one_document_or_several(self):
@@ -97,7 +97,7 @@ class Pack(PackTest):
         self.assertEqual(read_llmc(self.pack(lines, "--end-of-document", "none")), flat(d[:-1] for d in expected))
         bang = read_llmc(self.pack(self.lines("a.jsonl", [{"text": "!"}]), "--end-of-document", "none"))
         self.assertEqual(read_llmc(self.pack(lines, "--end-of-document", "!")), flat(d[:-1] + bang for d in expected))
-        # It is there already.
+        # The output exists already.
         ended = self.lines("ended.jsonl", [{"text": DOCUMENTS[0] + "<|endoftext|>"}])
         self.assertEqual(read_llmc(self.pack(ended)), expected[0])
         self.assertIn("--end-of-document: 'nothing' is no token of", self.refuse(lines, "--end-of-document", "nothing"))
@@ -137,7 +137,7 @@ class Chat(PackTest):
             self.assertEqual(ids, flat(one["ids"] for one in CHAT[name]), name)
             self.assertEqual(mask, flat(one["mask"] for one in CHAT[name]), name)
 
-    # As models have it that think unless they are told not to.
+    # Like models that think unless they are told not to.
     def test_a_prompt_that_goes_on_is_no_answer(self):
         folder = self.directory / "model"
         shutil.copytree(ORACLE / "chat_plain", folder)
@@ -162,7 +162,8 @@ class Chat(PackTest):
         self.assertEqual(len(ids), ends[0] + ends[1] + 2)
         self.assertEqual(mask[ends[0]], 0)
 
-    # Three documents of a, b and c tokens in samples of n: what does not fit the rest begins the next.
+    # Three documents of a, b and c tokens in samples of n: a document that does not fit the rest begins the next
+    # sample.
     def test_no_conversation_crosses_a_sample(self):
         documents = [one["ids"] for one in CHAT["chat_plain"]]
         masks = [one["mask"] for one in CHAT["chat_plain"]]

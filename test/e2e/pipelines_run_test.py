@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Pipelines train as one rank does. Naive, GPipe and 1F1B give each other's bits; in f32, without tied embeddings and
-without another axis, also those of one rank.
+"""Pipelines train as one rank does. Naive, GPipe and 1F1B give the same bits as each other; in f32, without tied
+embeddings and without another axis, also the same as one rank.
 
-The models have dropout 0.1, and clipping takes part in every step.
+The models have dropout 0.1, and clipping takes effect in every step.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ class PipelineTest(DriverTest):
         (self.untied / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
 
     def run_under(self, model, mesh, timetable="1f1b", *arguments, **settings):
-        """Losses, and a hash of each weight and optimizer slot at the end: in which file it lies depends on the ranks."""
+        """Losses, and a hash of each weight and optimizer slot at the end: which file has it depends on the ranks."""
         name = "-".join([mesh, timetable, *arguments, *(f"{k}{v}" for k, v in settings.items())])
         program = self.compile(name, model, "--mesh", mesh, "--timetable", timetable, *arguments,
                                **{**SETTINGS, **settings})
@@ -47,7 +47,7 @@ class PipelineTest(DriverTest):
         return losses, tensors
 
     def under_all(self, model, mesh, *arguments, **settings):
-        """The three timetables give each other's bits."""
+        """The three timetables give the same bits."""
         runs = [self.run_under(model, mesh, timetable, *arguments, **settings) for timetable in TIMETABLES]
         for timetable, run in zip(TIMETABLES, runs):
             self.assertEqual(run, runs[0], f"{mesh} {timetable}")
@@ -65,7 +65,7 @@ class Bits(PipelineTest):
     def test_weights_and_slots_have_the_bits_of_one_rank(self):
         self.assertEqual(self.run_under(self.untied, "pp=4"), self.run_under(self.untied, "dp=1"))
 
-    # The embedding's gradient is the sum of two stages'.
+    # The embedding's gradient is the sum of two stages' gradients.
     def test_tied_embeddings(self):
         one, _ = self.run_under("gpt-small", "dp=1")
         for mesh in ("pp=2", "pp=4"):
@@ -96,7 +96,7 @@ class Bits(PipelineTest):
                 one, _ = self.run_under(self.untied, "dp=1", accumulation=accumulation)
                 self.assertEqual(self.under_all(self.untied, "pp=4", accumulation=accumulation)[0], one)
 
-    # What a strategy file says of the cut is done, and changes no bit.
+    # The cut that a strategy file states is used, and changes no bit.
     def test_stages_as_a_strategy_says(self):
         strategy = self.directory / "cut.toml"
         strategy.write_text('preset = "megatron"\n[stages]\nlayers = [3, 1]\n')
@@ -108,7 +108,7 @@ class Bits(PipelineTest):
 
 
 class Checkpoints(PipelineTest):
-    """They know no stages."""
+    """These have no stages."""
 
     def program(self, name, mesh):
         return self.compile(name, "gpt-small", "--mesh", mesh, **{**SETTINGS, "checkpoint_every": 5})
@@ -122,7 +122,7 @@ class Checkpoints(PipelineTest):
                 self.train(programs[second], self.data, out, "--resume",
                            self.directory / (first + ".out") / "checkpoints/step-000005")
                 self.assert_close(whole[second][5:], self.losses(out), 1e-5)
-        # The same layout goes on to the same bits.
+        # The same layout resumes to the same bits.
         self.train(programs["pp=4"], self.data, "again", "--resume",
                    self.directory / "pp=4.out/checkpoints/step-000005")
         self.assertEqual(self.losses("again"), whole["pp=4"][5:])
@@ -138,7 +138,7 @@ class Faults(PipelineTest):
         self.assertIn(job.wait(20), [4, 137], self.output())
         self.assertIn("rank 2", self.output())
 
-    # All weights are too large for f32; what the first stage makes of them is nearest to the cause.
+    # All weights are too large for f32; the output of the first stage is closest to the cause.
     def test_a_loss_that_is_not_finite_is_traced_to_its_stage(self):
         program = self.compile("wild", "gpt-small", "--mesh", "pp=4", **{**SETTINGS, "learning_rate": 1e38,
                                                                          "clip_norm": 0})
@@ -172,7 +172,7 @@ class BadInput(PipelineTest):
 
 
 class Shown(PipelineTest):
-    """What inspect, explain and verify say of a pipeline."""
+    """What inspect, explain and verify say about a pipeline."""
 
     def test_inspect_and_explain(self):
         program = self.compile("program", "gpt-small", "--mesh", "pp=4", **SETTINGS)

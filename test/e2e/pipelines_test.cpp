@@ -1,5 +1,5 @@
 // Every pipeline trains the same model: the command lists of all ranks, each walking its own timetable, against whole
-// tensors, in f64, with dropout, clipping and ignored targets. And what a stage keeps is what its timetable says.
+// tensors, in f64, with dropout, clipping and ignored targets. And a stage keeps exactly what its timetable says.
 #include "test/e2e/compiled_model.h"
 
 #include "runtime/abi/commands.h"
@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Pipelines,
                            return name;
                          });
 
-// Conversions change nothing in f64: gradients in 16 bits, and copies of parameters, are cut as well.
+// Conversions change nothing in f64: gradients in 16 bits and copies of parameters are partitioned, too.
 TEST(NarrowPipelines, ComputeWhatWholeFunctionsDo) {
   for (const char *model : {"gpt-small", "llama-small"})
     for (auto [compute, gradients] : {std::pair("bf16", "bf16"), {"f16", "f32"}}) {
@@ -136,7 +136,7 @@ TEST(Stash, HoldsAsManyMicroBatchesAsTheTimetableHasUnderWay) {
 }
 
 // Of many stages most are equal; of these five the second and the fourth. The third meets its neighbours on other
-// channels. Where a stage's norms stand among all is its own.
+// channels. The position of a stage's norms among all is its own.
 TEST(Stages, ThatAreEqualShareLists) {
   CompiledModel compiled({.model = "gpt-small",
                           .mesh = "pp=5",
@@ -164,8 +164,8 @@ TEST(Stages, ThatAreEqualShareLists) {
   EXPECT_NE(listsOf(1), listsOf(2));
 }
 
-// A rank sends to one side or receives from it on a channel, and does nothing else there: what it receives early holds
-// up nothing that it sends, nor what comes from the other side.
+// On a channel, a rank only sends to one side or only receives from it: what it receives early blocks neither what it
+// sends nor what comes from the other side.
 TEST(Stages, HaveAChannelForEachSideAndDirection) {
   CompiledModel compiled({.model = "gpt-small",
                           .mesh = "pp=4",
@@ -193,7 +193,7 @@ TEST(Stages, HaveAChannelForEachSideAndDirection) {
   }
 }
 
-// Ranks of a stage are those of its number along pp, wherever that axis stands.
+// Ranks of a stage are those with its number along pp, at whatever position that axis is.
 TEST(Stages, ArePlayedByTheirRanks) {
   for (auto [mesh, before, behind] : {std::tuple("dp=2,pp=2,tp=2", 2, 2), {"pp=2,dp=4", 1, 4}, {"dp=3,pp=2", 3, 1}}) {
     CompiledModel compiled({.model = "gpt-small",

@@ -50,7 +50,7 @@ class Precision(DriverTest):
                 if "validation_metrics/loss" in line][-1]
 
     def compare(self, model, layouts, *arguments, **settings):
-        """The held-out losses of bf16, under each layout, are those of f32 on one rank to a hundredth."""
+        """The held-out losses of bf16, under each layout, agree with that of f32 on one rank to a hundredth."""
         losses = {}
         for name, layout in layouts.items():
             program = self.compile(name, model, *arguments, *layout, **settings)
@@ -76,7 +76,7 @@ class Precision(DriverTest):
         self.compare("gpt-small", one_rank, "--config", SOURCE / "examples/gpt-small/train.toml", steps=steps)
 
     def run_f16(self, out, *arguments):
-        """Trains the program `f16` and returns what it told of skipped steps: [(step, scale, scale afterwards)]."""
+        """Trains the program `f16` and returns what it reported of skipped steps: [(step, scale, scale afterwards)]."""
         output = self.dtc("run", self.directory / "f16", "--data", self.data, "--out", self.directory / out,
                           "--log-losses", self.directory / (out + ".losses"), "--threads", 1, *arguments)
         pattern = r"step (\d+): gradients overflowed at a loss scale of (\S+); the step was skipped, the scale is (\S+) now"
@@ -91,11 +91,11 @@ class Precision(DriverTest):
     def test_f16_skips_the_steps_that_overflow(self):
         self.compile("f16", "gpt-small", compute="f16", loss_scale=2.0**37, loss_scale_window=8, steps=40, **SETTINGS)
         skipped = self.run_f16("run")
-        # The scale was far too large: it is halved by every step until gradients fit.
+        # The scale was far too large: every step halves it until gradients fit.
         first = next(i for i in range(len(skipped) + 1) if i == len(skipped) or skipped[i][0] != i + 1)
         self.assertGreater(first, 5)
         self.assertLess(first, 20)
-        # Each is told with the scale that it had, doubled after each eight steps without one.
+        # Each is reported with its scale, which doubles after every eight steps without one.
         scale, good, told = 2.0**37, 0, iter(skipped)
         following = next(told)
         for step in range(1, 41):
@@ -109,18 +109,18 @@ class Precision(DriverTest):
         self.assertIsNone(following)
         self.assertEqual(self.trainer_state("run", 40)["loss_scale"],
                          {"value": scale, "good_steps": good, "skipped_steps": len(skipped)})
-        # What is skipped changes nothing; what is not, does.
+        # A skipped step changes nothing; any other does.
         self.run_f16("before", "--steps", 0)
         self.run_f16("skipped", "--steps", first)
         self.run_f16("one", "--steps", first + 1)
         self.assertEqual(self.weights("skipped", first), self.weights("before", 0))
         self.assertNotEqual(self.weights("one", first + 1), self.weights("before", 0))
-        # Adam's first update is the learning rate, whatever the gradient: skipped steps are not counted.
+        # Adam's first update equals the learning rate, whatever the gradient: skipped steps are not counted.
         header, content = self.weights("one", first + 1)
         begin, end = next(entry for name, entry in header.items() if name.endswith("ln_f.bias"))["data_offsets"]
         largest = max(abs(x) for x in struct.unpack(f"<{(end - begin) // 4}f", content[begin:end]))
         self.assertAlmostEqual(largest / self.metrics("one")[-1]["lr"], 1, delta=0.01)
-        # And it learns: as f32 with as many updates.
+        # And it learns: as f32 does with as many updates.
         program = self.compile("f32", "gpt-small", steps=40 - len(skipped), **SETTINGS)
         self.train(program, self.data, "f32.out")
         self.assertLessEqual(abs(self.held_out("run") - self.held_out("f32.out")), 0.05 * self.held_out("f32.out"))

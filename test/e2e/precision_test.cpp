@@ -1,4 +1,4 @@
-// The native program in bf16: how far it strays from f64, beside PyTorch's autocast and under different layouts.
+// The native program in bf16: how far it differs from f64, compared with PyTorch's autocast and between layouts.
 #include "runtime/weights/safetensors.h"
 #include "test/e2e/native_subject.h"
 
@@ -66,7 +66,8 @@ HostTensor toLogical(const abi::Parameter &parameter, llvm::ArrayRef<double> fil
 
 class Autocast : public testing::TestWithParam<const char *> {};
 
-/// Losses and gradients of six batches, for the loss and for each parameter: twice what autocast does is too much.
+/// Losses and gradients of six batches, for the loss and for each parameter: more than twice the deviation of autocast
+/// fails.
 TEST_P(Autocast, StraysTwiceAsFarAtLeast) {
   constexpr int64_t batches = 6, samples = 2, sequence = 16;
   Record record(GetParam());
@@ -128,8 +129,8 @@ INSTANTIATE_TEST_SUITE_P(Models, Autocast, testing::Values("gpt2", "llama"));
 class Bf16 : public testing::TestWithParam<std::tuple<const char *, Layout>> {};
 
 /// On its way through two layers and back a value is rounded about 48 times, each time by at most 2^-9 of itself: as a
-/// random walk that is 1.4e-2 of a gradient. Three times that is allowed; what a layout adds, a rounding where partial
-/// sums meet, is part of it. All layouts are that near to the same numbers in f64, so any two of them agree within
+/// random walk that is 1.4e-2 of a gradient. Three times that is allowed; it includes what a layout adds, a rounding
+/// where partial sums meet. All layouts are that close to the same numbers in f64, so any two of them agree within
 /// twice the bound. The loss is a sum over tokens, whose errors cancel.
 TEST_P(Bf16, LayoutsStayNearF64) {
   constexpr double ofGradients = 0.04, ofLoss = 6e-4;

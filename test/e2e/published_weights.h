@@ -1,4 +1,4 @@
-// Weights as the reference interpreter takes them: a parameter's logical tensor, from what a model's files hold.
+// Weights for the reference interpreter: a parameter's logical tensor, from a model's files.
 #pragma once
 
 #include "dialect/IR/HostTensor.h"
@@ -10,7 +10,7 @@
 
 namespace dtc {
 
-/// permute(reshape(file, factored)): `file` has the elements of the tensor as the files hold it.
+/// permute(reshape(file, factored)): `file` has the elements of the tensor as the files store it.
 inline mlir::dt::HostTensor toLogical(mlir::dt::ParamAttr param, llvm::ArrayRef<double> file) {
   llvm::ArrayRef<int64_t> factored = param.getFactoredShape(), permutation = param.getPermutation();
   llvm::SmallVector<int64_t> strides(factored.size(), 1);

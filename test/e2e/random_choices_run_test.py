@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Choices drawn at random: whatever the order, the buckets, the gathers, the parts and what is computed again, losses keep their bits.
+"""Random choices: with any order, buckets, gathers, parts and recomputation, losses keep their bits.
 
-12 of them; with DTC_LONG_TESTS=1 there are 200, more than are tried in CI.
+12 of them; with DTC_LONG_TESTS=1 there are 200, more than CI tries.
 """
 
 import json
@@ -42,7 +42,7 @@ class RandomChoices(DriverTest):
                 *[word for key, value in settings.items() for word in ("--set", f"{key}={value}")]]
 
     def compiled(self, words, text):
-        """A program with these choices; none where they cannot be."""
+        """A program with these choices; none where they are impossible."""
         (self.directory / "choices.toml").write_text(text)
         program = self.directory / "program"
         done = subprocess.run([DTC, "compile", *map(str, words), "--choices", str(self.directory / "choices.toml"), "-o", str(program)],
@@ -80,7 +80,7 @@ class RandomChoices(DriverTest):
 
     @staticmethod
     def rule(chance, lists):
-        """Moves a command by a few places; most would come before what they need."""
+        """Moves a command by a few places; most moves would put it before what it needs."""
         name, *commands = chance.choice(lists)
         move = chance.randrange(len(commands))
         anchor = min(len(commands) - 1, max(0, move + chance.choice([-6, -4, -3, -2, 2, 3, 4, 6, 9])))
@@ -89,7 +89,7 @@ class RandomChoices(DriverTest):
         return f"[[order]]\nlist = '{name}'\nmove = '{commands[move].strip()}'\n{where} = '{commands[anchor].strip()}'\n{layer}"
 
     def no_choice_changes_a_bit(self, layouts):
-        """Half of all."""
+        """A random half of all."""
         chance, moved = random.Random(SEED), 0
         for number in range(COUNT // 2):
             model, layout = chance.choice(sorted(MODELS)), layouts[number % len(layouts)]
@@ -97,7 +97,7 @@ class RandomChoices(DriverTest):
             words = self.words(model, layout, compute)
             lists, parameters, expected = self.reference((model, layout, compute), words)
             text = self.draw(chance, parameters, layout[0])
-            while not self.compiled(words, text):  # a bucket is larger than all gradients
+            while not self.compiled(words, text):  # the bucket is larger than all gradients
                 text = self.draw(chance, parameters, layout[0])
             for _ in range(6):
                 more = text + self.rule(chance, lists)

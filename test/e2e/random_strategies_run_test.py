@@ -3,9 +3,9 @@
 
     random_strategies_run_test.py [--count N] [--seed S] [--only CASE]
 
-Meshes have two or three axes, used whole or in parts; dimensions are odd; inputs are placed alike or differently; state is
-stored as it is used or otherwise. Each case is drawn from the seed and its own number, so that --only repeats one. The
-suite runs a sample.
+Meshes have two or three axes, used whole or in parts; dimensions are odd; inputs are placed alike or differently; state
+is stored as it is used or differently. Each case is drawn from the seed and its own number, so that --only repeats one.
+The suite runs a sample.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import unittest
 from driver import DTC, DriverTest, read_metrics, write_tokens
 
 OPTIONS = argparse.Namespace(count=24, seed=5, only=None)
-SECONDS = 60  # that no command may take
+SECONDS = 60  # that no command may exceed
 
 DIMENSIONS = {"gpt2": ["embed", "heads", "head_dim", "mlp", "vocab", "positions"],
               "llama": ["embed", "kv_heads", "group", "head_dim", "mlp", "vocab"]}
@@ -32,7 +32,7 @@ PATTERNS = {"gpt2": ["*"] * 12 + ["h.*", "h.0.*", "*mlp*", "*attn*", "wte.*", "w
 
 class Case:
     def __init__(self, seed, number, ones=False):
-        """With `ones`, heads, their size and the hidden units are 1 more often than not."""
+        """With `ones`, heads, their size and the hidden units are usually 1."""
         self.source = random.Random(f"{seed}/{number}/ones" if ones else f"{seed}/{number}")
         self.ones = ones
         self.family = self.source.choice(["gpt2", "llama"])
@@ -71,14 +71,14 @@ class Case:
                 return dict(zip(names, sizes))
 
     def parts(self, axis):
-        """The axis whole, or in parts that may go to different places."""
+        """The axis whole, or in parts that may be used separately."""
         size = self.axes[axis]
         if size in (4, 6) and self.source.random() < 0.4:
             return [f"{axis}:(1)2", f"{axis}:(2){size // 2}"]
         return [axis]
 
     def make_strategy(self):
-        """Every axis has a place to begin with; more annotations come on top."""
+        """Every axis has an initial use; more annotations are added."""
         draw = self.source
         sections = {"parameters": [], "tags": [], "inputs": []}
         entries = [part for axis in self.axes for part in self.parts(axis)]
@@ -96,7 +96,8 @@ class Case:
                 pattern = "*" if alike else draw.choice(["tokens", "targets"])
                 dimension = draw.choice(["batch", "batch", "sequence"])
             sections[section].append((pattern, dimension, part))
-        # Where what belongs to parameters lies, of half the strategies: mostly over axes that the batch may have too.
+        # Where the state of parameters is stored, for half of the strategies: mostly over axes that the batch may have
+        # too.
         for section in ["storage", "slots", "gradients"] if draw.random() < 0.5 else []:
             for _ in range(draw.choice([0, 1, 1, 2])):
                 dimension = draw.choice(["any", "any", draw.choice(DIMENSIONS[self.family])])

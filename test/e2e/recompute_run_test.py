@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is computed again is a setting or a choice: stored, printed, replayed, and chosen so that a limit holds."""
+"""Recomputation is a setting or a choice: stored, printed, replayed, and chosen so that a limit is met."""
 
 import json
 
@@ -157,7 +157,7 @@ class Auto(RecomputeTest):
 
 
 class AutoOfGathers(RecomputeTest):
-    """With ZeRO-3 it is decided, too, which layers keep their gathered parameters for the backward pass."""
+    """With ZeRO-3 dtc also decides which layers keep their gathered parameters for the backward pass."""
     LAYOUT = ["--mesh", "dp=2", "--strategy", "zero3"]
     CLUSTER = """
 name: "slow"

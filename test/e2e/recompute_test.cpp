@@ -1,4 +1,4 @@
-// What is computed again between the forward and the backward pass: no number is another, and less is kept.
+// Recomputation between the forward and the backward pass: no number changes, and less is kept.
 #include "test/e2e/training_job.h"
 #include "test/long_tests.h"
 #include "test/runtime/temporary_directory.h"
@@ -18,13 +18,13 @@ struct Trained {
   const char *name;
   Case model;
   bool isGpu = false;
-  /// The library computes an activation of digits that nobody keeps: made again of the rounded sum it is another.
+  /// The library computes an activation from values that nobody keeps: recomputed from the rounded sum it differs.
   bool fusesActivations = false;
 };
 
 void PrintTo(const Trained &each, std::ostream *out) { *out << each.name; }
 
-/// Not those that make activations of some layers again, and of others not, where that gives other digits.
+/// Excludes ways that recompute the activations of only some layers, where that changes values.
 std::vector<std::string> waysOf(const Trained &each) {
   std::vector<std::string> ways{"none", "cheap", "regather", "selective", "full", "every:2"};
   if (!isPipeline(each.model.layout))
@@ -57,7 +57,7 @@ std::map<std::string, std::string> contentsOf(const std::string &folder) {
   return contents;
 }
 
-/// Of all roles together, without what fills up pages.
+/// Of all roles together, without the padding of pages.
 uint64_t memoryOf(const abi::Manifest &manifest) {
   uint64_t bytes = 0;
   for (const abi::Role &role : manifest.roles())
@@ -78,7 +78,7 @@ TEST_P(Recomputed, GivesTheSameBits) {
   if (GetParam().isGpu && !GetParam().fusesActivations && !testsMayBeLong())
     GTEST_SKIP() << "only with DTC_LONG_TESTS: each way trains on the stand-in for GPUs";
   using State = std::map<std::string, std::string>;
-  std::map<bool, std::pair<std::vector<double>, State>> first; // by whether activations are made again of their inputs
+  std::map<bool, std::pair<std::vector<double>, State>> first; // keyed by whether activations are recomputed
   for (const std::string &way : waysOf(GetParam())) {
     SCOPED_TRACE(way);
     bool isOfInputs = GetParam().fusesActivations &&

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Steps that are computed twice are equal to the bit, whatever the layout, and change nothing.
+"""Steps that are computed twice are equal to the bit, under any layout, and change nothing.
 
-The models have dropout 0.1. A difference is shown by training_test, in a model whose kernel makes one.
+The models have dropout 0.1. training_test shows a difference, in a model whose kernel makes one.
 """
 
 import unittest
@@ -38,7 +38,7 @@ class Replay(DriverTest):
     def test_threads_that_share_the_work(self):
         self.check("gpt-small", "dp=1", "ddp", 1, threads=4, global_batch=4)
 
-    # 61 tokens and three ranks: padding is whatever was there before.
+    # 61 tokens and three ranks: padding holds whatever was there before.
     def test_padding(self):
         self.check(SOURCE / "test/e2e/oracle/gpt2", "dp=3", "zero3", 1, vocabulary=61, global_batch=6)
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The page of `dtc report` in a browser: headless Chromium shows it in light, dark, narrow and on paper. It must say nothing
-on its console, fetch nothing, and draw something on each canvas. Only with DTC_LONG_TESTS, and where there is Chromium."""
+"""The page of `dtc report` in a browser: headless Chromium renders it in light, dark, narrow and on paper. It must
+print nothing on its console, fetch nothing, and draw something on each canvas. Only with DTC_LONG_TESTS, and where
+Chromium is installed."""
 
 import json
 import os
@@ -14,8 +15,8 @@ from report_run_test import MODEL, write_metrics
 
 CHROMIUM = shutil.which("chromium")
 
-# Behind the page's own scripts: looks at what they have made. Colours of the palette are drawn, so a canvas that holds one
-# value alone is empty.
+# Runs after the page's own scripts and inspects the result. Colours of the palette are drawn, so a canvas with a single
+# value is empty.
 LOOK = """
 <script nonce="dtc-report">
 window.addEventListener("load", () => setTimeout(() => {
@@ -48,7 +49,7 @@ class Browser(DriverTest):
         return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
     def look(self, page, *arguments, **options):
-        """What is to be seen of a page, which must say nothing on the console."""
+        """The visible contents of a page, which must print nothing on the console."""
         copy = self.directory / "looked-at.html"
         copy.write_text(page.read_text().replace("</body>", LOOK + "</body>"))
         document, said = self.browse(copy, "--dump-dom", *arguments, **options)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The page of `dtc report`: what it shows, held against metrics, trace and program of real runs."""
+"""The page of `dtc report`: its contents, compared with metrics, trace and program of real runs."""
 
 import json
 import math
@@ -83,7 +83,7 @@ class Report(DriverTest):
         self.assertEqual(over["at"], sorted(over["at"]))
         always = sum(role["always"].values())
         totals = [always + sum(at) for at in zip(*over["bytes"].values())]
-        # More than what is always there, and never more than there is room for.
+        # More than what is always allocated, and never more than the arena.
         self.assertGreater(max(totals), always)
         self.assertLessEqual(max(totals), role["arena_bytes"])
         for name, values in over["bytes"].items():
@@ -168,7 +168,7 @@ class Report(DriverTest):
         self.assertRegex(going["state"], r"^The run goes on: \d+ of 100000 steps are done\.$")
         os.kill(self.children(job)[0], signal.SIGKILL)
         job.wait(timeout=60)
-        with open(out / "metrics.jsonl", "a") as file: # as a full disk or a lost host leaves it
+        with open(out / "metrics.jsonl", "a") as file: # as after a full disk or a lost host
             file.write('{"step": 12, "loss_metr')
         run = self.report(out)["runs"][0]
         done = run["steps_done"]
@@ -196,7 +196,7 @@ class Report(DriverTest):
         self.assertNotIn("<", text[begin:text.index("</script>", begin)])
         self.assertNotIn("<img", text)
         self.assertEqual(text.count("</script>"), 3)
-        # Nothing is fetched, and the script cannot make HTML of a name.
+        # Nothing is fetched, and a name cannot become HTML through the script.
         self.assertIn("default-src 'none'", text)
         script = "".join(path.read_text() for path in (SOURCE / "tools/dtc/report").glob("*.js"))
         for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
@@ -234,7 +234,7 @@ class Report(DriverTest):
         data = self.report(out)
         rows = data["timeline"]["rows"]
         self.assertEqual(len(rows), 64)
-        # Each slice is drawn or counted, and what is drawn lasts as long.
+        # Each slice is drawn or counted, and the bars last as long as the slices.
         for row in rows:
             lane, = row["lanes"]
             self.assertEqual(sum(lane["slices"]), 4000)
@@ -266,7 +266,7 @@ class Report(DriverTest):
         self.assertIn("not the folder of a run", self.refused("report", out, "--compare", self.directory / "empty", "-o",
                                                               self.directory / "r.html"))
         self.assertFalse((self.directory / "r.html").exists())
-        # What cannot be read of a run is said, and the rest is drawn.
+        # What cannot be read of a run is reported, and the rest is drawn.
         (out / "trace.json").write_text('{"traceEvents": [{')
         (out / "manifest.pb").write_text("no manifest")
         (out / "settings.toml").write_text("[training\n")

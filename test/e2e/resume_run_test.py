@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A run that was killed or interrupted goes on as if nothing had happened, and all its ranks from the same."""
+"""A run that was killed or interrupted continues as if nothing had happened, and all its ranks from the same
+checkpoint."""
 
 import json
 import os
@@ -26,7 +27,7 @@ class Resume(DriverTest):
         return self.start("run", self.program, "--data", self.data, "--out", self.directory / out, "--threads", 1,
                           "--log-losses", self.directory / (out + ".losses"), *more)
 
-    # Three epochs long, so that the position in the data counts too.
+    # Three epochs long, so that the position in the data matters too.
     def test_after_a_kill(self):
         whole = self.train(self.program, self.data, "whole")
         job = self.start_training("killed")
@@ -50,7 +51,7 @@ class Resume(DriverTest):
             resumed = self.train(other, self.data, mesh + ".out", "--resume", self.directory / "killed")
             self.assert_close(whole[done:], resumed, 1e-4)
 
-    # A loss scale that overflows and grows, three epochs, a schedule, sharded slots: all that a run goes on with.
+    # A loss scale that overflows and grows, three epochs, a schedule, sharded slots: all the state that a run resumes.
     def test_whole_states(self):
         """After each step a resumed run writes what the uninterrupted one does, file by file and bit for bit."""
         settings = {**SETTINGS, "steps": 14, "checkpoint_every": 1, "sequence_length": 16, "compute": "f16",
@@ -63,7 +64,7 @@ class Resume(DriverTest):
         whole = self.states("whole")
         self.assertEqual(sorted(whole), list(range(1, 15)))
         scales = [json.loads(files["trainer_state.json"])["loss_scale"] for _, files in sorted(whole.items())]
-        # Each field is seen to be other than at the beginning, and the counts to matter later.
+        # Each field differs from its initial value, and the counts matter later.
         self.assertEqual({scale["good_steps"] for scale in scales}, {0, 1, 2})
         self.assertGreater(scales[-1]["skipped_steps"], 2)
         self.assertTrue(any(b["value"] > a["value"] for a, b in zip(scales, scales[1:])))
@@ -125,7 +126,7 @@ class Resume(DriverTest):
     #===------------------------------------------------------------------===#
 
     def refused_by(self, program, *options):
-        """Starts a rank for each list of options, as launchers do on different hosts, and returns rank 0's words."""
+        """Starts a rank for each list of options, as launchers do on different hosts, and returns rank 0's output."""
         jobs = []
         for rank, words in enumerate(options):
             variables = {"RANK": str(rank), "WORLD_SIZE": str(len(options)), "LOCAL_WORLD_SIZE": str(len(options)),

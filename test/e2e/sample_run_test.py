@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`dtc sample` goes on as transformers does (oracle/make_generation.py), with caches and without, on one rank and on
-several. And what it says of input that it cannot take.
+"""`dtc sample` continues prompts as transformers does (oracle/make_generation.py), with caches and without, on one rank
+and on several. And its messages for input that it cannot use.
 """
 
 import json
@@ -25,7 +25,7 @@ class SampleTest(DriverTest):
         return self.directory / model
 
     def compile_to_generate(self, model, *arguments):
-        """A program of as many positions as the recorded continuations have."""
+        """A program with as many positions as the recorded continuations have."""
         positions = max(len(case["prompt"]) + len(case["tokens"]) for case in RECORDED[model])
         return self.compile("program", self.longer(model), "--generate", positions, *arguments)
 
@@ -43,7 +43,7 @@ class SampleTest(DriverTest):
 
 class Families(SampleTest):
     def check_models(self, *arguments):
-        """The first prompt to its end, and all three, of different lengths, as far as all go."""
+        """The first prompt to its end, and all three, of different lengths, as far as all fit."""
         for model, cases in RECORDED.items():
             program = self.compile_to_generate(model, *arguments)
             shortest = min(len(case["tokens"]) for case in cases)
@@ -60,7 +60,7 @@ class Families(SampleTest):
     def test_over_four_ranks(self):
         self.check_models("--prompt-positions", 6, "--mesh", "dp=2,tp=2", "--rows", 2)
 
-    # Where the likeliest token is far ahead, rounded weights choose the same.
+    # Where the likeliest token is far ahead, rounded weights choose the same one.
     def test_16_bits_halve_weights_and_caches(self):
         case = RECORDED["llama"][0]
         used = []
@@ -72,7 +72,8 @@ class Families(SampleTest):
         for category in "keys and values", "parameters":  # tensors begin at multiples of 64 bytes
             self.assertLess(narrow[category], 0.6 * wide[category], category)
 
-    # What each rank reads and keeps of a prompt and of a token after it is what the model does on whole tensors, in f64.
+    # What each rank reads and keeps for a prompt and for a token after it equals what the model does on whole tensors,
+    # in f64.
     def test_verify_compares_logits_and_caches(self):
         for model, *arguments in [("qwen3", "--mesh", "dp=2,tp=2", "--rows", 4, "--prompt-positions", 6),
                                   ("gpt_neox", "--mesh", "tp=2", "--set", "compute=bf16"), ("gemma2", "--no-cache")]:
@@ -95,7 +96,7 @@ class Directories(SampleTest):
         expected = case["tokens"][:case["tokens"].index(stop) + 1]
         self.assertEqual(self.sample(self.longer("phi3"), [case["prompt"]], 20, "--stop-ids", ids([stop]))[0], [expected])
 
-    # A token is drawn by where it stands: as much in every layout, and by no other rows.
+    # A token is drawn by its position: the same in every layout, and independent of other rows.
     def test_a_seed_draws_the_same_tokens_everywhere(self):
         drawn = ["--temperature", 1.5, "--top-k", 20, "--top-p", 0.9, "--seed", 7]
         tokens = self.sample(ORACLE / "qwen3", [[1, 2, 3]], 30, *drawn)[0]
@@ -110,7 +111,7 @@ class Directories(SampleTest):
         self.assertIn(" ".join(map(str, case["tokens"][:4])) + "\n", output)
         self.assertIn("4 new tokens", output)
 
-    # The folder of a run means its newest checkpoint.
+    # The folder of a run stands for its newest checkpoint.
     def test_a_run_is_sampled_from_its_newest_checkpoint(self):
         data = write_tokens(self.directory / "tokens", 2000, 61)
         trainer = self.compile("trainer", ORACLE / "gpt2", steps=4, checkpoint_every=2, global_batch=4,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`dtc sample --prompt` takes and prints text: that of the tokens which --prompt-ids takes and prints."""
+"""`dtc sample --prompt` reads and prints text: the text of the tokens that --prompt-ids reads and prints."""
 
 import json
 import shutil
@@ -14,8 +14,8 @@ DRAWN = ["--temperature", 1.5, "--seed", 3, "--threads", 1]
 
 
 def byte_of():
-    """The byte for which each character of a piece stands in GPT-2's tokenizers: printable ones stand for themselves, the others
-    are numbered from 256."""
+    """The byte for which each character of a piece stands in GPT-2's tokenizers: printable characters stand for
+    themselves, the others are numbered from 256."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + number): byte for number, byte in enumerate(others)}

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""dtc simulate --scale: tables of strong and weak scaling, held against single simulations and the laws' own formulas."""
+"""dtc simulate --scale: tables of strong and weak scaling, compared with single simulations and the laws' own
+formulas."""
 
 import json
 import unittest
@@ -40,7 +41,7 @@ class Scaling(DriverTest):
                 self.assertEqual(row["tokens_per_second"], alone["tokens_per_second"])
                 self.assertAlmostEqual(row["communication"], (alone["exposed"] + alone["slowed_down"]) / alone["seconds"])
 
-    # Of one figure each the laws are solved by hand: Karp and Flatt's share, and Gustafson's.
+    # With one unknown each, the laws are solved by hand: Karp and Flatt's share, and Gustafson's.
     def test_serial_shares(self):
         answer = self.scale("1,2")
         one, two = [row["seconds"] for row in answer["strong"]["sizes"]]
@@ -54,7 +55,7 @@ class Scaling(DriverTest):
     def test_where_moving_is_free_weak_scaling_is_perfect(self):
         answer = self.scale("1,2,8", cluster=self.links(0, 1e16))
         for row in answer["weak"]["sizes"]:
-            self.assertAlmostEqual(row["efficiency"], 1, delta=0.02)  # kernels of the loss and the norms are a few more
+            self.assertAlmostEqual(row["efficiency"], 1, delta=0.02)  # kernels of the loss and norms add a little
             self.assertLess(row["communication"], 1e-3)
         self.assertLess(abs(answer["weak"]["serial_share"]), 0.03)
 
@@ -68,7 +69,7 @@ class Scaling(DriverTest):
             for each in ["over 20% communication", "most of it is communication"]:
                 (self.assertIn if each == remark else self.assertNotIn)(each, text)
 
-    # 20 tokens for each parameter, 6 operations for each of both.
+    # 20 tokens for each parameter, 6 operations for each parameter and token.
     def test_the_target_is_a_compute_optimal_training(self):
         answer = self.scale("2")
         self.assertEqual(answer["target_tokens"], 20 * answer["parameters"])
@@ -80,7 +81,7 @@ class Scaling(DriverTest):
         for mesh, meshes in [("tp=2", ["dp=1,tp=2", "dp=4,tp=2"]), ("tp=2,dp=3", ["tp=2,dp=1", "tp=2,dp=4"])]:
             answer = self.scale("8,2,2", "--mesh", mesh)
             self.assertEqual([row["mesh"] for row in answer["strong"]["sizes"]], meshes)
-            self.assertEqual(answer["strong"]["base"]["devices"], 2)  # as tp=2 is not to be had on one
+            self.assertEqual(answer["strong"]["base"]["devices"], 2)  # as tp=2 is impossible on one device
             self.assertEqual(answer["strong"]["sizes"][0]["efficiency"], 1)
         self.assertEqual(self.scale("2")["strong"]["base"]["devices"], 1)
 

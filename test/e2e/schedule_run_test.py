@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""dtc schedule: pictures, figures and files of timetables, and what is said of those that do not work."""
+"""dtc schedule: pictures, figures and files of timetables, and messages about those that do not work."""
 
 import json
 import os

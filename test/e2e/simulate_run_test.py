@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""dtc simulate and dtc calibrate: what a step will cost, and what is said of wrong input."""
+"""dtc simulate and dtc calibrate: the predicted cost of a step, and messages about wrong input."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A Slurm of this machine alone, with daemons and files of its own."""
+"""A Slurm of this machine alone, with its own daemons and files."""
 
 import os
 import shutil
@@ -54,7 +54,7 @@ PartitionName=all Nodes={name} Default=YES MaxTime=INFINITE State=UP
             self.daemons.append(subprocess.Popen(command, env=self.environment, stdout=output, stderr=output))
 
     def start_munge(self):
-        """With a key of its own. It insists on who owns the folders above its files, unless told otherwise."""
+        """With its own key. munged checks who owns the folders above its files, unless told otherwise."""
         key = self.folder / "munge.key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o600)

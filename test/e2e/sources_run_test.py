@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A model may call its inputs what it likes and have several of one source: it trains and verifies to the same numbers."""
+"""A model may name its inputs freely and have several from one source: it trains and verifies to the same numbers."""
 
 import re
 import unittest
@@ -26,14 +26,14 @@ class Sources(DriverTest):
         return text, before != after
 
     def result(self, name, model, *arguments, **settings):
-        """Losses, and the weights in the end."""
+        """Losses, and the weights at the end."""
         program = self.compile(name, model, *arguments, **SETTINGS, **settings)
         losses = self.train(program, self.data, name + ".out")
         self.assertEqual(len(losses), SETTINGS["steps"])
         return losses, read_safetensors(self.directory / (name + ".out") / "checkpoints/step-000004/model.safetensors"), program
 
     def check(self, change, *arguments, **settings):
-        """Returns the changed model's program, its text and that of the model as it was."""
+        """Returns the changed model's program, its text and that of the original model."""
         model, _ = self.text_of("model", lambda text: text)
         other, is_changed = self.text_of("other", change)
         self.assertTrue(is_changed)
@@ -46,14 +46,14 @@ class Sources(DriverTest):
 
     @staticmethod
     def renamed(text):
-        for name, new in [("tokens", "words"), ("targets", "tokens"), ("key", "targets")]: # of another's meaning
+        for name, new in [("tokens", "words"), ("targets", "tokens"), ("key", "targets")]: # with another meaning
             text = re.sub(rf'input "{name}" from (\w+)>', rf'input "new {new}" from \1>', text)
         return text.replace("new ", "")
 
     def test_names_mean_nothing(self):
         program, text, model = self.check(self.renamed, "--mesh", "dp=2")
         self.verify(program, text)
-        # To the model with the other names it is another program: those are how verify knows tensors.
+        # To the model with other names it is another program: verify knows tensors by their names.
         self.assertIn("is from", self.dtc("verify", program, "--model", model, "--no-code", code=1))
 
     def test_names_mean_nothing_beside_a_loss_scale(self):

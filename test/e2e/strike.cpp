@@ -1,7 +1,7 @@
 // Kills a rank at a place of its program: `strike PID WHAT [LIST [FIRST LAST]]`. WHAT is "launch", "copy", "exchange"
 // (a collective's command, or its wait) or "between" (of lists), LIST the name of a command list, and FIRST and LAST
-// are numbers of commands there. The rank is stopped when it is seen there, and killed when it is there still;
-// otherwise it goes on. Prints the place. Exits with 1 when the rank was not seen there within 30 s.
+// are numbers of commands there. The rank is stopped when it is seen at the place, and killed if it is still there;
+// otherwise it continues. Prints the place. Exits with 1 when the rank was not seen there within 30 s.
 #include "runtime/abi/container.h"
 #include "runtime/executor/executor.h"
 #include "runtime/executor/validate.h"

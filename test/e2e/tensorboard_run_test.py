@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Event files for TensorBoard, read by a reader of our own, which a file of TensorBoard's own writer is held against."""
+"""Event files for TensorBoard, read by a reader of our own, which is tested on a file from TensorBoard's own writer."""
 
 import json
 import math
@@ -99,7 +99,7 @@ class TensorBoard(DriverTest):
         return sorted(self.out.glob("events.out.tfevents.*"))
 
     def hold(self, events, lines):
-        """The events of steps against lines of metrics.jsonl: the same figures."""
+        """Compares the events of steps with lines of metrics.jsonl: the same figures."""
         self.assertEqual(len(events), len(lines))
         for event, line in zip(events, lines):
             self.assertEqual(event["step"], line.pop("step"))
@@ -124,7 +124,7 @@ class TensorBoard(DriverTest):
         self.dtc(*run, "--steps", 4, "--resume", self.out)
         second = next(path for path in self.files() if path != first)
         version, start, *events = read_events(second)
-        self.assertEqual((start["status"], start["step"]), (1, 4))  # what was told of step 4 is void
+        self.assertEqual((start["status"], start["step"]), (1, 4))  # what was reported for step 4 is void
         self.hold(events, [line for line in self.lines() if line["step"] == 4])
 
         self.dtc(*run, "--eval-only", "--weights", self.out / "checkpoints/step-000004")

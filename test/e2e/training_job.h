@@ -24,9 +24,9 @@ struct Case {
   const char *model;
   Layout layout;
   const char *compute;
-  double tolerance;               ///< of losses, relative; in bf16 half a unit of its last place
-  bool isOdd = false;             ///< sizes that divide by nothing: rows, heads and slices begin at any element
-  bool mayFuse = false;           ///< heads of eight elements, and no dropout: cuDNN has attention for them
+  double tolerance;               ///< of losses, relative; in bf16 half a unit in its last place
+  bool isOdd = false;             ///< odd sizes: rows, heads and slices begin at any element
+  bool mayFuse = false;           ///< heads of eight elements, and no dropout: cuDNN supports their attention
   const char *timetable = "1f1b"; ///< of a pipeline
   int64_t layers = 2;
 };
@@ -35,7 +35,7 @@ inline void PrintTo(const Case &each, std::ostream *out) { *out << each.model <<
 
 constexpr int64_t Sequence = 8, Batch = 4;
 
-/// A file of tokens that can be learnt.
+/// A file of tokens that a model can learn.
 inline void writeTokens(const std::string &path) {
   std::vector<uint16_t> tokens;
   for (int i = 0; i < 2000; ++i)
@@ -52,7 +52,7 @@ inline std::map<std::string, int64_t> symbolsOf(const Case &each) {
     return symbols;
   }
   if (!each.isOdd) {
-    symbols["mlp"] = 16; // of each of two ranks a multiple of 8, for the epilogues of products
+    symbols["mlp"] = 16; // a multiple of 8 on each of two ranks, for the epilogues of products
     return symbols;
   }
   if (each.model == std::string("llama-small"))
@@ -73,7 +73,7 @@ struct Rank {
   LossScale scale;
 };
 
-/// A program, and its ranks as threads; those of one for GPUs share one.
+/// A program, and its ranks as threads; the ranks of one for GPUs share a GPU.
 class Job {
 public:
   /// `copies`: as CompileOptions has it.
@@ -101,7 +101,7 @@ public:
     training.set_sequence_length(Sequence);
     training.set_accumulation(each.layout.accumulation);
     training.set_seed(7);
-    training.set_learning_rate(each.mayFuse ? 0.001 : 0.01); // larger models would diverge, and differences with them
+    training.set_learning_rate(each.mayFuse ? 0.001 : 0.01); // larger models would diverge, and differences grow
     training.set_schedule("constant");
     training.set_loss_scale_window(4);
     for (size_t i = 0; isGpu && i < ranks.size(); ++i) {
@@ -126,7 +126,7 @@ public:
       return numbers;
     });
   }
-  /// What gradients in f16 are multiplied by.
+  /// The loss scale of gradients in f16.
   void setLossScale(double value) {
     for (Rank &rank : ranks)
       rank.scale = {.value = value};
@@ -137,7 +137,7 @@ public:
     return onAllRanks([](Rank &rank) { return rank.steps->evaluate(); });
   }
 
-  /// What a rank's device has decided.
+  /// The choices that a rank's device has made.
   std::vector<std::string> takeNotes() { return ranks[0].device->takeNotes(); }
 
   std::string save(const std::string &folder, int64_t step) {
@@ -156,7 +156,7 @@ public:
   }
 
 private:
-  /// What the first rank's thread returns; all return the same.
+  /// The result of the first rank's thread; all return the same.
   template <typename Body> std::invoke_result_t<Body, Rank &> onAllRanks(Body body) {
     std::vector<std::invoke_result_t<Body, Rank &>> results(ranks.size());
     std::vector<std::string> failures(ranks.size());
@@ -217,7 +217,7 @@ public:
 private:
   KernelLibrary library;
   TokenData data;
-  std::vector<std::unique_ptr<Arena>> stages; // outlive all ranks: when one fails, others may be reading its own
+  std::vector<std::unique_ptr<Arena>> stages; // outlive all ranks: when one fails, others may be reading its arena
   std::vector<Rank> ranks;
   InProcessJob meeting;
 };

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The page of truth: dtc trains a small GPT-2 as PyTorch does, whatever the layout.
+"""The page of truth: dtc trains a small GPT-2 as PyTorch does, under every layout.
 
 Read it from top to bottom. test/e2e/truth/make_truth.py recorded with PyTorch, in f64: a model with random weights,
 four samples of 16 tokens, the gradient of the first step, and the losses of ten steps of AdamW. Here dtc compiles that
@@ -30,7 +30,7 @@ RUN = ["--set", "global_batch=4", "--set", "sequence_length=16", "--set", "clip_
 ADAMW = ["--set", "steps=10", "--set", "optimizer=adamw", "--set", "learning_rate=1e-3", "--set", "beta1=0.9",
          "--set", "beta2=0.95", "--set", "epsilon=1e-8"]
 
-# One step w - rate * g of plain SGD. With a rate so large that nothing of w is left in the sum, the checkpoint has
+# One step w - rate * g of plain SGD. With a rate so large that nothing of w remains in the sum, the checkpoint has
 # -rate * g, and so the gradient to the precision of f32. A power of two adds no rounding of its own.
 RATE = 2.0 ** 40
 SGD = ["--set", "steps=1", "--set", "optimizer=sgd", "--set", "momentum=0", "--set", f"learning_rate={RATE}",
@@ -65,7 +65,8 @@ class Truth(DriverTest):
     def test_every_gradient(self):
         expected = tensors(TRUTH / "gradients.safetensors")
         self.assertEqual(len(expected), 28)
-        # What is zero but for rounding, as the gradient of a key's bias, is compared with what a tensor typically has.
+        # Gradients that are zero except for rounding, like that of a key's bias, are compared with the size of a
+        # typical tensor's.
         typical = math.sqrt(sum(norm(gradient) ** 2 for gradient in expected.values()) / len(expected))
         for number, (layout, words) in enumerate(LAYOUTS.items()):
             with self.subTest(layout):

@@ -49,7 +49,7 @@ class Tune(DriverTest):
         foretold = min(candidates, key=lambda each: each["predicted"])
         self.assertLess(foretold["predicted"], candidates[0]["predicted"])
         self.assertAlmostEqual(answer["regret"], foretold["measured"] / fastest[0]["measured"] - 1)
-        # The file is what was the fastest, and no bit depends on it.
+        # The file holds the fastest choices, and no bit depends on it.
         written = (self.directory / "choices.toml").read_text()
         self.assertEqual(written.split("\n", 1)[1], fastest[0]["choices"])
         self.assertRegex(written, "^# The fastest of 4 orders that dtc tune has measured: ")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """dtc verify PROGRAM: compiled programs agree with their model, changed ones do not.
 
-A changed program is one whose manifest says something else under a right checksum.
+A changed program is one whose manifest says something else under a valid checksum.
 """
 
 import concurrent.futures
@@ -17,21 +17,22 @@ from driver import DTC, SOURCE, TIMEOUT, DriverTest
 
 PROGRAM_JSON = os.environ["DTC_PROGRAM_JSON"]
 
-# One layer with odd sizes: vocabulary, sequence and the inner dimension do not divide.
+# One layer with odd sizes: vocabulary, sequence and the inner dimension do not divide evenly.
 GPT2 = {"model_type": "gpt2", "n_embd": 4, "n_head": 2, "n_layer": 1, "n_positions": 6, "n_inner": 7, "vocab_size": 5}
 LLAMA = {"model_type": "llama", "hidden_size": 6, "num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 2,
          "intermediate_size": 5, "num_hidden_layers": 1, "max_position_embeddings": 6, "vocab_size": 7,
          "rms_norm_eps": 1e-5, "tie_word_embeddings": False}
 SETTINGS = {"global_batch": 8, "accumulation": 2, "sequence_length": 5, "dropout": 0.1}
 
-# What does not take part in a step. Of each field with another value the step is the same, or the file is refused.
+# Fields that do not take part in a step. For any other value of each field the step is the same, or the file is
+# refused.
 FREE = {
     # where the program runs and what people read
     "model_directory", "target", "target_features", "target_features[]", "strategy", "strategy_text", "model_files[]", "locations",
     "locations[]", "roles.name", "roles.spaces.name", "roles.memory[]", "roles.memory.category", "roles.memory.bytes", "roles.spaces.category", "roles.unit",
     "lists.commands.location", "lists.commands.start.value", "lists.commands.start.reason",
     "lists.commands.start.remedy", "lists.commands.start.bucket",
-    # what a run is told beside the step
+    # what a run gets besides the step
     "training.steps", "training.seed", "training.learning_rate", "training.schedule", "training.warmup_steps",
     "training.minimum_learning_rate", "training.eval_every", "training.eval_batches", "training.checkpoint_every",
     "training.keep", "training.validation_fraction", "training.loss_scale", "training.loss_scale_window",
@@ -84,13 +85,13 @@ def other_value(key, value):
     if value in OTHER:
         return OTHER[value]
     if re.fullmatch(r"-?\d+", value):  # 64-bit numbers are text in JSON
-        # An extent that grows may cover nothing but padding.
+        # An extent that grows may only cover padding.
         return str(int(value) + (64 if key in BYTES else -1 if key in ("outer", "chunk") else 1))
     return value + "x"
 
 
 def commands_of(manifest, kind):
-    """(command, list it stands in) of all launches, starts or waits."""
+    """(command, the list that it is in) of all launches, starts or waits."""
     return [(command[kind], entry["commands"]) for entry in manifest["lists"]
             for command in entry["commands"] if kind in command]
 
@@ -128,9 +129,9 @@ class Programs(VerifyTest):
                 answer = json.loads(self.dtc("verify", program, "--json"))
                 self.assertTrue(answer["verified"])
                 self.assertGreater(len(answer["comparisons"]), 100)
-                # All have run: generated ones and the library's.
+                # All have run: generated kernels and the library's.
                 self.assertEqual(answer["code"]["kernels"], len(self.manifest(program)["kernels"]))
-                # The model's own files say nothing that the program does not.
+                # The model's own files state nothing that the program does not.
                 self.dtc("verify", program, "--model", self.directory / (name + "-model"))
 
     def test_another_model_is_a_difference(self):
@@ -167,7 +168,7 @@ class Programs(VerifyTest):
 
 
 class Effort(VerifyTest):
-    # All layers are asked for; by itself verify takes as few as show what the others do.
+    # All layers are requested; by default verify takes as few as show what the others do.
     LAYOUT = ["--mesh", "dp=4,tp=8", "--set", "global_batch=32", "--size", "layers=80"]
 
     # The size of a large Llama 3.
@@ -198,7 +199,7 @@ class ChangedPrograms(VerifyTest):
         return done.returncode, done.stdout
 
     def differs(self, message, change):
-        """Verify reports the program that `change` makes."""
+        """Verify reports an error in the program that `change` makes."""
         manifest = copy.deepcopy(self.original)
         change(manifest)
         code, output = self.verify(manifest, "changed")
@@ -254,11 +255,11 @@ class ChangedPrograms(VerifyTest):
             file, factored, order = parameter["file_shape"], parameter["factored_shape"], parameter["permutation"]
             swap = [(i, j) for i in range(len(order)) for j in range(i)
                     if factored[int(order[i])] == factored[int(order[j])]]
-            i, j = swap[0]  # the same shapes: only the values lie elsewhere
+            i, j = swap[0]  # the same shapes: only the addresses differ
             order[i], order[j] = order[j], order[i]
 
         def offset(manifest):
-            """Two inputs of one size change places in the arena, but not in the command lists."""
+            """Two inputs of one size swap their places in the arena, but not in the command lists."""
             one, two = (next(t for t in manifest["roles"][0]["tensors"] if t["name"] == name) for name in ("tokens", "targets"))
             one["address"], two["address"] = two["address"], one["address"]
 
@@ -321,14 +322,15 @@ class ChangedPrograms(VerifyTest):
         self.differs("has the reference of", kernel_of_another_name)
 
     def is_candidate(self, path, value):
-        """Whether another value of the field must be noticed: the rules of test/e2e/mutation/mutations.h say why not."""
+        """Whether verify must notice another value of the field: the rules of test/e2e/mutation/mutations.h say why
+        not."""
         key, launch = path[-1], path[:5]
         if isinstance(value, list) and not value:
             return False
         if "launch" in path and path[-2:] != ("launch", "kernel"):
             kernel = self.original["kernels"][at(self.original, launch)["kernel"]]
             if kernel["library"] and "scalars" in path and key != "scalars":
-                return False  # a stride of one element, draws of what is not dropped (E4, E5)
+                return False  # a stride of one element, draws for what is not dropped (E4, E5)
         if "rank_index" in path and not at(self.original, path[:path.index("rank_index") + 1])["axes"]:
             return False  # the index within no axes
         if "start" in path and at(self.original, launch)["reduction"] == "MAX":

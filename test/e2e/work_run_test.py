@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What commands say of themselves: the part of the step, the layer and the work, held against the field's formulas."""
+"""What commands state about themselves: the part of the step, the layer and the work, compared with the field's
+formulas."""
 
 import collections
 import json
@@ -14,15 +15,15 @@ EMBED, HEADS, LAYERS, VOCAB, SEQUENCE, BATCH = 32, 4, 3, 64, 16, 4
 GPT2 = {"model_type": "gpt2", "n_embd": EMBED, "n_head": HEADS, "n_layer": LAYERS, "n_positions": SEQUENCE,
         "vocab_size": VOCAB}
 TOKENS = SEQUENCE * BATCH
-# Multiply-adds count two: a layer's four matrices have 12 E² numbers, the tied head V E.
+# A multiply-add counts as two: a layer's four matrices have 12 E² numbers, the tied head V E.
 PRODUCTS = 2 * TOKENS * (LAYERS * 12 * EMBED * EMBED + VOCAB * EMBED)
-# Scores and weighted sum of all pairs; backward five products instead of two.
+# Scores and weighted sum of all pairs; the backward pass has five products instead of two.
 ATTENTION = 4 * TOKENS * SEQUENCE * EMBED * LAYERS
 
 
 class Work(DriverTest):
     def lists(self, name, *layout, **settings):
-        """Each list's commands but waits, with the layer's name in place of its number."""
+        """Each list's commands except waits, with the layer's name instead of its number."""
         model = self.directory / "model"
         model.mkdir(exist_ok=True)
         (model / "config.json").write_text(json.dumps(GPT2))
@@ -86,7 +87,7 @@ class Work(DriverTest):
                 expected = {"eval": {"FORWARD"}, "update": {"UPDATE"}}.get(
                     list_name, {"FORWARD", "INPUT_GRADIENT", "WEIGHT_GRADIENT"})
                 self.assertEqual(found - {"UPDATE"} if list_name == "micro_last" else found, expected, list_name)
-            # The layers of the forward pass come one after the other, those of the backward pass the other way.
+            # The layers of the forward pass come one after the other, those of the backward pass in reverse.
             passes = {"FORWARD": [], "INPUT_GRADIENT": []}
             for command in lists["micro_last"]:
                 order = passes.get(command["direction"])

@@ -37,7 +37,7 @@ protected:
 
   Model loadIt(const ModelOptions &options = {}) { return load(directory.string(), options, context); }
 
-  /// The message of the error that loading gives; every such error is bad input.
+  /// The message of the error that loading throws; every such error is bad input.
   std::string error(const std::string &config, const ModelOptions &options = {}) {
     write(config);
     return test::refusalOf([&] { loadIt(options); });
@@ -106,7 +106,7 @@ TEST_F(ConfigTest, KeysOfPublishedConfigsThatChangeNothing) {
   EXPECT_THAT(error("{" + tinyGpt2 + R"(, "gradient_checkpointing": true})"), HasSubstr("not recomputed on request"));
 }
 
-/// What the files of well-known checkpoints say beside names of tokens.
+/// What the files of well-known checkpoints say besides names of tokens.
 TEST_F(ConfigTest, PublishedConfigsAreRead) {
   const std::pair<const char *, const char *> published[] = {
       {"Llama 3.2 1B", R"("model_type": "llama", "attention_bias": false, "attention_dropout": 0.0, "head_dim": 64,
@@ -259,7 +259,7 @@ TEST_F(ConfigTest, UnsupportedFeaturesAreRefused) {
   EXPECT_THAT(error("{" + tinyLlama + R"(, "head_dim": 3})"), HasSubstr("'head_dim' is 3"));
 }
 
-/// Each layer's window, by the module.
+/// Each layer's window, as the module has it.
 TEST_F(ConfigTest, WindowsAreThoseOfTheLayers) {
   using Windows = std::vector<std::optional<int64_t>>;
   auto windows = [&](const std::string &config, int64_t sequence = 0) {
@@ -280,7 +280,7 @@ TEST_F(ConfigTest, WindowsAreThoseOfTheLayers) {
   EXPECT_EQ(windows(qwen2 + used + R"(, "layer_types": ["sliding_attention"])"), Windows{7});
   EXPECT_EQ(windows(gemma2 + R"(, "sliding_window": 7, "layer_types": ["full_attention"])"), Windows{std::nullopt});
   EXPECT_EQ(windows(gemma2 + R"(, "sliding_window": 7)"), Windows{7});
-  // Silent: the family's own, of 4096.
+  // Not stated: the family's own, of 4096.
   std::string longer = R"("max_position_embeddings": 4097, "hidden_size": 8, "intermediate_size": 12,
                           "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 4)";
   EXPECT_EQ(windows(R"("model_type": "mistral", )" + longer), Windows{4096});
@@ -300,7 +300,7 @@ TEST_F(ConfigTest, LayersAreOfAKnownType) {
   EXPECT_THAT(error("{" + qwen2 + R"(, "layer_types": "full_attention"})"), HasSubstr("must be a list"));
 }
 
-/// Which tensors the families' files have.
+/// The tensors in the families' files.
 TEST_F(ConfigTest, BiasesAreWhereTheFamilyHasThem) {
   auto biases = [&](const std::string &config) {
     write("{" + config + "}");
@@ -320,7 +320,7 @@ TEST_F(ConfigTest, BiasesAreWhereTheFamilyHasThem) {
   EXPECT_THAT(error("{" + tinyDecoder("qwen2") + R"(, "attention_bias": true})"), HasSubstr("'attention_bias'"));
 }
 
-/// test/e2e/oracle/make_defaults.py has asked transformers.
+/// test/e2e/oracle/make_defaults.py has recorded these from transformers.
 TEST_F(ConfigTest, FamiliesAssumeWhatTransformersDoes) {
   std::ifstream file(std::string(DTC_SOURCE_DIR) + "/test/e2e/oracle/defaults.json");
   std::set<std::string_view> passedOver = {"max_window_layers"};
@@ -332,7 +332,7 @@ TEST_F(ConfigTest, FamiliesAssumeWhatTransformersDoes) {
     const ConfigValues &ours = huggingface::familyDefaults(family);
     EXPECT_FALSE(ours.empty()) << family;
     for (const auto &[key, value] : ours)
-      if (family != "gemma2" || key != "sliding_window_pattern") // which no file of gemma2 can change
+      if (family != "gemma2" || key != "sliding_window_pattern") // gemma2's files cannot change it
         EXPECT_EQ(value, theirs.value(key, nlohmann::json(false))) << family << ": " << key;
     for (const auto &[key, value] : theirs.items())
       EXPECT_TRUE(ours.contains(key) || value.is_null() || value == false || passedOver.contains(key))
@@ -340,7 +340,7 @@ TEST_F(ConfigTest, FamiliesAssumeWhatTransformersDoes) {
   }
 }
 
-/// docs/families.md behind its mark. With DTC_WRITE_PAGES in the environment it is written.
+/// The generated part of docs/families.md. With DTC_WRITE_PAGES in the environment it is written.
 TEST_F(ConfigTest, ThePageOfFamiliesIsWhatTheCodeReads) {
   const std::string path = std::string(DTC_SOURCE_DIR) + "/docs/families.md";
   const std::string mark = "<!-- What follows is made from the code: docs/families.md in CONTRIBUTING.md. -->\n";
@@ -353,7 +353,7 @@ TEST_F(ConfigTest, ThePageOfFamiliesIsWhatTheCodeReads) {
   if (std::getenv("DTC_WRITE_PAGES"))
     std::ofstream(path) << text.substr(0, begin) << made;
   else
-    EXPECT_EQ(text.substr(begin), made) << "docs/families.md is stale; CONTRIBUTING.md says how it is made";
+    EXPECT_EQ(text.substr(begin), made) << "docs/families.md is stale; CONTRIBUTING.md says how to regenerate it";
   std::ifstream file(std::string(DTC_SOURCE_DIR) + "/test/e2e/oracle/defaults.json");
   EXPECT_THAT(text, HasSubstr("transformers " + nlohmann::json::parse(file)["transformers"].get<std::string>()));
   std::string family = "frontends/huggingface/families/Qwen3.cpp", diff = "+++ " + family + "\n";
@@ -363,7 +363,7 @@ TEST_F(ConfigTest, ThePageOfFamiliesIsWhatTheCodeReads) {
   EXPECT_THAT(text, HasSubstr(diff + "```"));
 }
 
-/// Not the same as to be silent.
+/// Differs from leaving it out.
 TEST_F(ConfigTest, NullKeyValueHeadsAreAsManyAsQueryHeads) {
   std::string sizes = R"("vocab_size": 11, "max_position_embeddings": 8, "hidden_size": 8, "intermediate_size": 12,
                          "num_hidden_layers": 1, "num_attention_heads": 4)";

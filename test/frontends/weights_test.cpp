@@ -1,4 +1,4 @@
-// Weights beside a config.json have to be the model's. The models are those recorded with PyTorch.
+// Weights next to a config.json have to be the model's. The models are those recorded with PyTorch.
 #include "frontends/Frontend.h"
 #include "frontends/huggingface/Families.h"
 #include "runtime/support/error.h"
@@ -143,7 +143,7 @@ TEST_F(WeightErrorsTest, OldAndNewConfigsAreTheSame) {
                  {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}};
   EXPECT_EQ(older("gemma3_text", gemma3), "no error");
   EXPECT_EQ(older("smollm3", {{"rope_theta", 100.0}}), "no error");
-  // And what is not the same is found.
+  // And real differences are found.
   EXPECT_THAT(older("qwen3", {{"rope_theta", 100.0}}), HasSubstr("rope_parameters"));
   EXPECT_THAT(older("gpt_neox", {{"rotary_emb_base", 100.0}}), HasSubstr("rotary_pct"));
   gemma3["rope_local_base_freq"] = 60.0;
@@ -153,7 +153,7 @@ TEST_F(WeightErrorsTest, OldAndNewConfigsAreTheSame) {
   EXPECT_THAT(older("gemma2", {{"rope_theta", 100.0}, {"final_logit_softcapping", nullptr}}), HasSubstr("softcapping"));
 }
 
-/// No window is none, and one that nobody uses says nothing.
+/// A missing window equals none, and an unused one has no effect.
 TEST_F(WeightErrorsTest, WindowsAreCompared) {
   auto differs = [&](const std::string &model, const nlohmann::json &one, const nlohmann::json &other) {
     nlohmann::json program = nlohmann::json::parse(std::ifstream(recorded(model) / "config.json"));
@@ -237,7 +237,7 @@ TEST_F(WeightErrorsTest, OtherFilesAreNoWeights) {
   EXPECT_EQ(load(copy().string(), {}, context).weightsDirectory, copy().string()) << "the same weights twice";
 }
 
-/// What a program finds when it starts from the weights of a directory.
+/// The parameters of a program that starts from the weights of a directory.
 struct SameModelTest : WeightsTest {
   std::string errorBetween(const std::string &model, const nlohmann::json &program, const nlohmann::json &weights) {
     nlohmann::json config = nlohmann::json::parse(std::ifstream(recorded(model) / "config.json")), theirs = config;

@@ -1,4 +1,4 @@
-// Cluster files. Of those that are accepted, whatever costs are asked must be seconds.
+// Cluster files. For those that are accepted, every cost must be a finite number of seconds.
 #include "runtime/support/error.h"
 #include "test/fuzz/harness.h"
 #include "test/fuzz/mutators.h"

@@ -1,4 +1,4 @@
-// What the compiler reads: configurations, strategies and models in the dialect's text.
+// The compiler's inputs: configurations, strategies and models in the dialect's text.
 #include "frontends/Frontend.h"
 #include "mlir/IR/Diagnostics.h"
 #include "passes/place/Annotations.h"
@@ -34,7 +34,7 @@ constexpr const char *Strategies[] = {
     "[tags]\n\"h.0.residual*\" = { sequence = [\"tp:(1)2\"] }\n[inputs]\ntokens = { batch = [\"dp\"] }\n",
     "[inputs]\ntokens = { batch = [\"dp\", \"tp:(2)2\"], sequence = [] }\ntargets = { batch = [\"dp\"] }\n"};
 
-/// A context that keeps what is said to itself.
+/// A context that keeps diagnostics to itself.
 struct Context : mlir::MLIRContext {
   Context() : mlir::MLIRContext(Threading::DISABLED) {
     mlir::DialectRegistry registry;

@@ -23,7 +23,7 @@
 #endif
 #endif
 
-// A sanitizer's report ends the child like a crash; an allocation beyond the limit is one.
+// A sanitizer's report ends the child like a crash; so does an allocation beyond the limit.
 extern "C" const char *__asan_default_options() {
   return "abort_on_error=1:detect_leaks=0:max_allocation_size_mb=1024:hard_rss_limit_mb=1536:quarantine_size_mb=16";
 }
@@ -34,16 +34,16 @@ namespace dtc::fuzz {
 namespace {
 
 constexpr int64_t MostMegabytes = 1024;
-constexpr int MostCpuSeconds = 5, MostSeconds = 60; // the second is for sleeping: a busy machine is no finding
+constexpr int MostCpuSeconds = 5, MostSeconds = 60; // the second limit is for sleeping: a busy machine is not a finding
 constexpr uint64_t MutantsPerChild = 250;
 constexpr int MostReports = 20;
 
-/// What children tell the parent, in memory they share.
+/// What children tell the parent, in shared memory.
 struct Progress {
   uint64_t at; ///< the mutant being run
   uint64_t accepted, refused;
   int64_t megabytes, slowestMs;
-  char problem[2048]; ///< of the mutant that ended the child; empty: a signal did
+  char problem[2048]; ///< of the mutant that ended the child; empty: a signal ended it
 };
 
 struct Figures {
@@ -93,7 +93,7 @@ std::string runOne(const Target &target, const std::string &mutant, Progress &pr
 }
 
 [[noreturn]] void runChild(const Target &target, const HarnessOptions &options, uint64_t end, Progress &progress) {
-#ifndef DTC_FUZZ_ASAN // its shadow needs terabytes of addresses
+#ifndef DTC_FUZZ_ASAN // its shadow needs terabytes of address space
   rlimit limit = {uint64_t(8) << 30, uint64_t(8) << 30};
   setrlimit(RLIMIT_AS, &limit);
 #endif
@@ -118,7 +118,7 @@ std::string runOne(const Target &target, const std::string &mutant, Progress &pr
   _exit(0);
 }
 
-/// Counts and reports how a child ended before its time.
+/// Counts and reports how a child ended early.
 void addFinding(const Target &target, const HarnessOptions &options, const Progress &progress, int status,
                 Figures &figures) {
   int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
@@ -174,7 +174,7 @@ bool runMutants(const Target &target, const HarnessOptions &options) {
       "{:.2f} s\n",
       target.name, options.count, progress.accepted, progress.refused, figures.crashes, figures.hangs, figures.large,
       MostMegabytes, figures.wrong, progress.megabytes, double(progress.slowestMs) / 1000);
-  // Mutants that are all refused, or all accepted, test little: the mutator is at fault then.
+  // If all mutants are refused, or all accepted, they test little: then the mutator is at fault.
   bool tested = progress.refused > 0 && (target.mustRefuse || progress.accepted > 0);
   tested |= options.count < 100; // a few may well be alike
   if (!tested && figures.findings() == 0)

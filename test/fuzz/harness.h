@@ -1,7 +1,7 @@
-// Runs mutants of a format against the code that reads it, and counts what comes of them.
+// Runs mutants of a format against the code that reads it, and counts the results.
 //
-// Mutants run in child processes, many in each: a crash, a hang or a mutant that takes too much memory ends one child
-// and is known by its number; the next child goes on behind it. The same seed and number make the same mutant again.
+// Mutants run in child processes, many in each: a crash, a hang or a mutant that takes too much memory ends one child,
+// and the mutant's number is known; the next child continues after it. The same seed and number give the same mutant.
 #pragma once
 
 #include "test/fuzz/random.h"
@@ -25,7 +25,7 @@ struct Target {
   /// Reads it as dtc or a program would: returns when it was accepted, throws dtc::Error when refused, Finding when
   /// something is wrong. Any other exception counts as a crash.
   std::function<void(const std::string &mutant)> run;
-  /// What every mutant must come to: damage that has to be noticed.
+  /// What must happen to every mutant: damage that has to be noticed.
   bool mustRefuse = false;
 };
 

@@ -1,5 +1,5 @@
 // Changes a manifest's fields by reflection, which the runtime's own form of it (protobuf lite) does not have: the
-// build compiles the same definition once more, in full and in a package of its own.
+// build compiles the same definition again, in full and in its own package.
 #include "test/fuzz/mutators.h"
 
 #include "test/fuzz/reflected_manifest.pb.h"
@@ -24,7 +24,7 @@ double edgeReal(Random &random) {
   return random.pick(edges);
 }
 
-/// The field's own value moved a little, or an edge of its type.
+/// The field's own value changed a little, or an edge of its type.
 int64_t changedNumber(Random &random, int64_t value) {
   constexpr int64_t steps[] = {1, -1, 2, 4, -4, 64, 4096};
   switch (random.below(4)) {
@@ -147,7 +147,7 @@ void changeMessage(Random &random, Message &message) {
 } // namespace
 
 std::string mutateManifest(Random &random, std::string_view bytes) {
-  google::protobuf::LogSilencer silent; // texts that are no UTF-8 are meant
+  google::protobuf::LogSilencer silent; // texts with invalid UTF-8 are intended
   reflected::Manifest manifest;
   if (!manifest.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     throw std::logic_error("the manifest to mutate is none");

@@ -172,7 +172,7 @@ void changeToken(Random &random, std::vector<std::string> &tokens, const TextFor
     break;
   }
   case 7:
-    if (random.oneIn(4)) // expensive for all concerned
+    if (random.oneIn(4)) // expensive for everybody involved
       tokens[at].insert(0, repeated(random.pick(format.nests), random.pick(depths)));
     else
       tokens[at] = edgeText(random);

@@ -9,7 +9,7 @@
 
 namespace dtc::fuzz {
 
-/// What a textual format is made of, apart from words, numbers, strings and punctuation.
+/// The elements of a textual format, apart from words, numbers, strings and punctuation.
 struct TextFormat {
   std::vector<std::string> words; ///< keywords and fragments to insert
   std::vector<std::string> nests; ///< openings that nest when repeated, e.g. "[" or "{\"a\":"
@@ -19,7 +19,7 @@ TextFormat jsonFormat();
 TextFormat tomlFormat();
 TextFormat mlirFormat();
 
-/// One to four changes of tokens: deleted, doubled, exchanged, replaced by numbers at the edges of types, nested deep.
+/// One to four changes of tokens: deleted, doubled, swapped, replaced by numbers at the edges of types, nested deeply.
 std::string mutateText(Random &random, std::string text, const TextFormat &format);
 
 /// One to four changes of bytes: flips, edge numbers of four and eight bytes, cuts, doubled pieces.
@@ -28,7 +28,7 @@ std::string mutateBytes(Random &random, std::string bytes);
 /// One flipped bit.
 std::string flipBit(Random &random, std::string bytes);
 
-/// A length of eight bytes, a header of JSON and data, each changed in its own way.
+/// A length of eight bytes, a JSON header and data, each changed in its own way.
 std::string mutateSafetensors(Random &random, std::string_view file);
 
 /// Fields of a serialized manifest, chosen and changed by reflection.

@@ -1,4 +1,4 @@
-// A program's manifest as JSON, and a program with another manifest and a right checksum.
+// A program's manifest as JSON, and a program with another manifest and a valid checksum.
 //
 //   program_json read PROGRAM                 writes the manifest as JSON to the standard output
 //   program_json write PROGRAM MANIFEST OUT   writes PROGRAM with the manifest of the file MANIFEST to OUT

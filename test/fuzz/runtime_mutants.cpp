@@ -1,4 +1,4 @@
-// What the runtime reads: safetensors, token files, checkpoints, settings and programs. Knows nothing of MLIR.
+// The runtime's inputs: safetensors, token files, checkpoints, settings and programs. Independent of MLIR.
 #include "runtime/abi/container.h"
 #include "runtime/abi/roles.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -67,7 +67,7 @@ void readSafetensors(const std::string &mutant) {
   for (const SafetensorsEntry &entry : file.entries()) {
     if (file.bytes(entry).size() != entry.end - entry.begin)
       throw Finding("an entry's bytes are not its own");
-    // Values of other types than the four that are numbers are refused here, which is right.
+    // Values of types other than the four numeric ones are refused here, which is right.
     uint64_t elements = std::min<uint64_t>(entry.elements(), 1 << 20);
     std::vector<float> values(elements);
     if (entry.type == "F32" || entry.type == "BF16" || entry.type == "F16")
@@ -185,7 +185,7 @@ void loadTrainerState(const std::string &mutant) {
 // Programs
 //===----------------------------------------------------------------------===//
 
-/// An ELF file as far as a container looks at it.
+/// An ELF file, as much of it as a container examines.
 std::string tinyRuntime() {
   std::string bytes(4096, '\0');
   Elf64_Ehdr header = {};
@@ -214,7 +214,7 @@ void readProgram(const std::string &mutant) {
   parseManifest(file.manifest(), "mutant");
 }
 
-/// Manifests to begin with: toys, and those of the programs that DTC_FUZZ_PROGRAMS names, separated by colons.
+/// Initial manifests: toys, and those of the programs that DTC_FUZZ_PROGRAMS names, separated by colons.
 std::vector<std::string> manifestSeeds() {
   std::vector<std::string> seeds;
   for (int64_t dp : {1, 2})
@@ -236,7 +236,7 @@ void noKernel(void *const *, const int64_t *, int64_t, int64_t) {}
 /// Everything a program does before its first step, on its first rank.
 void start(const abi::Manifest &manifest) {
   const abi::Role &role = abi::roleOf(manifest, 0);
-  if (role.arena_bytes() > (64 << 20) || role.host_bytes() > (64 << 20)) // honest, but not here
+  if (role.arena_bytes() > (64 << 20) || role.host_bytes() > (64 << 20)) // valid, but not here
     return;
   Arena arena(role.arena_bytes(), role.shared_begin()), host(role.host_bytes(), role.host_bytes());
   Alone alone(Mesh(manifest.mesh()).ranks());
@@ -272,7 +272,7 @@ void readManifest(const std::string &mutant) {
   timing::certify(manifest); // as dtc verify does
 }
 
-/// A change that is none proves nothing.
+/// A change that changes nothing proves nothing.
 template <typename Mutate> std::string different(const std::string &seed, Mutate mutate) {
   std::string mutant = seed;
   while (mutant == seed)

@@ -1,4 +1,4 @@
-// Whether a function of NVIDIA's that dtc declares is called as the header's own is.
+// Whether a function of NVIDIA's that dtc declares is called as the one in NVIDIA's header.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace dtc::test {
 
-/// One parameter or result as it is passed: pointers are alike, and enumerations are numbers of their width.
+/// One parameter or result as it is passed: all pointers are equal, and enumerations are numbers of their width.
 template <typename T> constexpr int kindOf() {
   if constexpr (std::is_void_v<T>)
     return 1;

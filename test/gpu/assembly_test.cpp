@@ -1,6 +1,6 @@
-// Every kernel of the models' programs, at the models' real sizes, is accepted by ptxas and keeps what it computes with
-// in registers. With DTC_LONG_TESTS for every architecture and preset, which takes minutes; prints the tables of
-// bench/gpu_kernels.md then.
+// Every kernel of the models' programs, at the models' real sizes, is accepted by ptxas and keeps its working values in
+// registers. With DTC_LONG_TESTS for every architecture and preset, which takes minutes; then prints the tables of
+// bench/gpu_kernels.md.
 #include "frontends/Frontend.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -62,7 +62,7 @@ protected:
     context.loadAllAvailableDialects();
     loadGpuDialects(context);
     std::map<std::string, int64_t> symbols;
-    if (GetParam().model == std::string("llama-small")) // as large as those of a billion parameters
+    if (GetParam().model == std::string("llama-small")) // as large as in models of a billion parameters
       symbols = {{"vocab", 32000}, {"embed", 2048},  {"layers", 2}, {"kv_heads", 4},
                  {"group", 8},     {"head_dim", 64}, {"mlp", 5632}, {"positions", 1024}};
     Model model = load(std::string(DTC_SOURCE_DIR) + "/examples/" + GetParam().model,
@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(Gpu, Assembly,
                            return name;
                          });
 
-/// A module of functions that are written by hand, and ptxas, without which tests are skipped.
+/// A module of handwritten functions, and ptxas, without which tests are skipped.
 class HandWritten : public testing::Test {
 protected:
   void SetUp() override {
@@ -154,7 +154,7 @@ protected:
 using AttentionAssembly = HandWritten;
 using LibraryAssembly = HandWritten;
 
-/// Attention of the usual heads, forward and backward.
+/// Attention with the usual heads, forward and backward.
 TEST_F(AttentionAssembly, KeepsEverythingInRegisters) {
   for (int64_t width : {64, 128})
     for (int64_t element : {dtc_f32, dtc_bf16})

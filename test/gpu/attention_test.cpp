@@ -1,5 +1,5 @@
-// Attention for GPUs against the interpreter in f64 and the processor's kernels: random sizes that divide by nothing,
-// strides, places, positions and masks, in each type.
+// Attention for GPUs against the interpreter in f64 and the processor's kernels: random sizes that do not divide
+// evenly, strides, places, positions and masks, in each type.
 #include "passes/lower/cuda/GpuModule.h"
 #include "passes/lower/cuda/library/GpuAttention.h"
 #include "runtime/abi/element_type.h"
@@ -26,7 +26,7 @@ std::mt19937 random{11};
 
 int64_t between(int64_t least, int64_t most) { return std::uniform_int_distribution(least, most)(random); }
 
-/// Elements in memory, at a place that is aligned to themselves only.
+/// Elements in memory, at an address that is aligned only to an element.
 struct Memory {
   abi::DataType type = abi::F32;
   int64_t count = 0, shift = 0;
@@ -104,7 +104,7 @@ private:
     for (int64_t i = 0; i < count; ++i)
       memory.write(i, scale * std::normal_distribution<double>()(random));
   }
-  /// Rising with jumps, or in any order.
+  /// Ascending with jumps, or in any order.
   void addPositions(int64_t count, bool rising) {
     Memory &memory = buffers.emplace_back(Memory::of(abi::I32, count, false));
     std::vector<int64_t> positions(count);
@@ -184,7 +184,7 @@ protected:
     ASSERT_EQ(code->error, "");
   }
 
-  /// All functions of a call, on the machine; what went wrong first.
+  /// All functions of a call, on the machine; returns the first error.
   std::string run(const dt::LibraryCall &call, std::vector<Memory> &buffers, const std::vector<int64_t> &scalars,
                   size_t inputs) {
     std::vector<uint64_t> arguments;
@@ -211,8 +211,8 @@ protected:
     return "";
   }
 
-  /// Runs a direction on the first buffers of a problem, leaves there what the machine wrote, and expects what the
-  /// interpreter and the processor say.
+  /// Runs a direction on the first buffers of a problem, leaves there what the machine wrote, and compares it with the
+  /// interpreter and the processor.
   void expectMatch(Problem &problem, bool backward, int64_t grid) {
     dt::LibraryCall call = problem.call(backward);
     size_t more = GetParam().documents ? 1 : 0, count = (backward ? 12 : 8) + more, inputs = (backward ? 9 : 6) + more;
@@ -226,8 +226,8 @@ protected:
       addresses.push_back(memory.at(0));
     kernels::find(("dtc_" + call.kernel).str())(addresses.data(), scalars.data(), 0, grid);
     ASSERT_EQ(run(call, buffers, scalars, inputs), "");
-    // Matrix units are given weights that are rounded to the elements' type: single elements that are small beside
-    // their terms are less exact, all together are as exact as their own rounding lets them be.
+    // Matrix units get weights that are rounded to the elements' type: single elements that are small next to their
+    // terms are less exact; all together are as exact as their own rounding allows.
     double ulp = std::ldexp(1.0, -abi::elementType(GetParam().type).fractionBits);
     double factor = dtc::GpuAttention::of(call)->usesMatrixUnits() ? 5 : 1;
     for (size_t i = inputs; i < count; ++i) {

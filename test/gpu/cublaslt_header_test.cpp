@@ -1,4 +1,4 @@
-// What runtime/kernels/cuda/cublaslt.h declares is what cuBLASLt's own header does. Built where that is.
+// The declarations of runtime/kernels/cuda/cublaslt.h agree with cuBLASLt's own header. Built where that is installed.
 #include "runtime/kernels/cuda/cublaslt.h"
 
 #include "test/gpu/alike.h"

@@ -1,5 +1,5 @@
-// The graphs of attention before cuDNN itself, where it is installed: what it would run on GPUs that are not here, and
-// how much workspace that needs. Nothing is run. Built where there is a cuDNN.
+// The graphs of attention, given to cuDNN itself, where it is installed: what it would run on GPUs that are not here,
+// and how much workspace that needs. Nothing is run. Built where there is a cuDNN.
 #include "passes/lower/cuda/library/GpuAttention.h"
 #include "runtime/abi/kernel.h"
 #include "runtime/kernels/cuda/attention.h"
@@ -61,7 +61,7 @@ void PrintTo(const Shape &shape, std::ostream *out) { *out << nameOf(shape); }
 class CudnnEngines : public testing::TestWithParam<Shape> {
 protected:
   static void SetUpTestSuite() {
-    // By its name it is the driver for whoever looks for one from here on.
+    // From here on, whoever looks for the driver finds it by its name.
     ASSERT_TRUE(dlopen(DTC_BINARY_DIR "/test/gpu/stand_in/obliging/libcuda.so.1", RTLD_NOW | RTLD_GLOBAL)) << dlerror();
     try {
       library = new Library(DTC_CUDNN_LIBRARY);
@@ -108,7 +108,7 @@ TEST_P(CudnnEngines, DoAttentionWithLittleWorkspace) {
     }
 }
 
-// The workspace that the compiler plans is enough, beside the sums of all queries, and not much too large.
+// The workspace that the compiler plans is enough, besides the sums of all queries, and not much too large.
 TEST_P(CudnnEngines, DoItsGradientWithTheWorkspaceThatIsPlanned) {
   mlir::dt::LibraryCall call;
   call.kernel = "attention_backward";
@@ -129,7 +129,7 @@ TEST_P(CudnnEngines, DoItsGradientWithTheWorkspaceThatIsPlanned) {
   EXPECT_LE(planned, rows < 512 ? 2 * largest + 8192 : largest + largest / 64); // blocks of 128, for some of 64
 }
 
-// What is no attention is not taken for it: so what is taken is what it should be.
+// Graphs that are not attention are not accepted as such: so an accepted graph is the right one.
 TEST_P(CudnnEngines, RefuseOtherGraphs) {
   FusedAttention narrow = attentionOf(false, true);
   narrow.queries[3] = narrow.keys[3] = 12;

@@ -1,4 +1,4 @@
-// What runtime/kernels/cuda/cudnn.h declares is what cuDNN's own header does. Built where that is.
+// The declarations of runtime/kernels/cuda/cudnn.h agree with cuDNN's own header. Built where that is installed.
 #include "runtime/kernels/cuda/cudnn.h"
 
 #include "test/gpu/alike.h"

@@ -10,7 +10,7 @@
 
 namespace dtc::test {
 
-/// Kernels written by hand (stand_in/kernels.cpp) as the code of a program.
+/// Handwritten kernels (stand_in/kernels.cpp) as the code of a program.
 struct Program {
   abi::Manifest manifest;
   std::string code = readFile(DTC_BINARY_DIR "/test/gpu/stand_in/kernels.so");

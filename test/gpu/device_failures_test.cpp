@@ -1,4 +1,4 @@
-// What goes wrong on a GPU while it works: where it is told, and what of.
+// Failures of a GPU at work: where they are reported, and for which command.
 #include "runtime/comm/local/in_process.h"
 #include "runtime/executor/executor.h"
 #include "test/gpu/device.h"
@@ -31,10 +31,10 @@ TEST_F(Cuda, AHostFunctionThatFailsIsNamed) {
   Device::Kernel product = device->load(gemm);
   EXPECT_EQ(errorOf([&] { device->launch(product, {}, {}, 1, 1); }),
             "1: kernel 'dtc_cuda_gemm' on GPU 0 (stand-in, sm_90): no such shape");
-  EXPECT_THROW(device->launch(product, {}, {}, 1, 1), DeviceError) << "which executors add the command to";
+  EXPECT_THROW(device->launch(product, {}, {}, 1, 1), DeviceError) << "executors add the command to it";
 }
 
-/// Launches a kernel that writes behind its memory.
+/// Launches a kernel that writes past the end of its memory.
 std::string stray(CudaDevice &device, const abi::Kernel &kernel, bool waits) {
   Device::Kernel loaded = device.load(kernel);
   std::unique_ptr<Memory> memory = device.allocate(4096, 4096);
@@ -64,7 +64,7 @@ TEST_F(Cuda, AFailureNamesItsKernelWhereLaunchesWait) {
               AllOf(HasSubstr("1: kernel 'far_away' on GPU 0 (stand-in, sm_90): CUDA_ERROR_ILLEGAL_ADDRESS")));
 }
 
-/// A list of two launches, of which the second writes `bytes` beyond what it is given.
+/// A list of two launches, of which the second writes `bytes` past the end of its buffer.
 void addList(abi::Manifest &manifest, int64_t bytes) {
   abi::Axis *axis = manifest.mutable_mesh()->add_axes();
   axis->set_name("dp");
@@ -96,7 +96,7 @@ void addList(abi::Manifest &manifest, int64_t bytes) {
 
 class CudaList : public Cuda {
 protected:
-  /// What running the list, and then reading what it left, throws.
+  /// What running the list, and then reading its results, throws.
   std::pair<std::string, std::string> run(int64_t bytes) {
     abi::Kernel stray = kernel("stray", {"stray"});
     stray.set_outputs(1);

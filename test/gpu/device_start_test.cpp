@@ -49,7 +49,7 @@ TEST(CudaStart, RanksTakeTheGpusThatTheySeeInTurn) {
   EXPECT_EQ(gpuOf(2, 3, true), 0);
 }
 
-/// What a GPU of that architecture takes of these.
+/// The code that a GPU of that architecture chooses among these.
 std::string choose(std::initializer_list<const char *> names, int architecture) {
   Program program;
   program.manifest.clear_code();
@@ -91,7 +91,7 @@ TEST(CudaCode, ThatTheDriverRefusesIsTold) {
                     HasSubstr("no code for this machine: CUDA_ERROR_INVALID_IMAGE")));
 }
 
-// As of a ptxas that is newer than the driver: PTX beside it is assembled by the driver itself.
+// As from a ptxas that is newer than the driver: the driver itself assembles the PTX next to it.
 TEST(CudaCode, ThatTheDriverRefusesIsReplacedByWhatStandsBesideIt) {
   Program program;
   std::string refused(128, 'x');

@@ -1,5 +1,5 @@
-// What a GPU as a device does beside what every device does: passes of kernels, scratch, library functions, copies
-// beside launches, sequences, moments.
+// What a GPU does beyond what every device does: passes of kernels, scratch, library functions, copies in parallel with
+// launches, sequences, moments.
 #include "runtime/abi/kernel.h"
 #include "runtime/kernels/cuda/library.h"
 #include "test/gpu/device.h"
@@ -55,7 +55,7 @@ TEST_F(Cuda, AKernelThatLacksAPassIsNone) {
   EXPECT_THAT(errorOf([&] { device->load(kernel("squares", {"squares"}, 0)); }), HasSubstr("3: the program is incon"));
 }
 
-// Behind the scalars come the grid, and how many threads there are: as many as fill the GPU.
+// After the scalars come the grid, and the number of threads: as many as fill the GPU.
 TEST_F(Cuda, LibraryKernelsAreCodeOfTheProgramWhereTheHostHasNone) {
   makeDevice();
   abi::Kernel library = kernel("threads", {});
@@ -71,7 +71,7 @@ TEST_F(Cuda, LibraryKernelsAreCodeOfTheProgramWhereTheHostHasNone) {
   EXPECT_EQ(read(memory->base() + grid * 8, 1)[0], 0);
 }
 
-// Copies that the compiler inserts after code was begun have none of their own.
+// Copies that the compiler inserts at the start of code have none of their own.
 TEST_F(Cuda, LibraryKernelsWithoutCodeForTheirShapeRunThatForAll) {
   makeDevice();
   abi::Kernel library = kernel("threads$3x5", {"threads$3x5"});
@@ -107,7 +107,7 @@ TEST_F(Cuda, HostFunctionsStandInTheOrderOfLaunches) {
   EXPECT_THAT(d, testing::ElementsAre(85, 126, 193, 286));
 }
 
-// Of more bytes than all buffers of pinned memory have, which are used again while copies are under way.
+// More bytes than all buffers of pinned memory hold, so that these are reused while copies are in progress.
 TEST_F(Cuda, CopiesOfAnySizeWithTheHost) {
   makeDevice();
   size_t count = (cuda::Staging::BufferCount * 2 + 1) * cuda::Staging::BufferBytes / 8 + 3;
@@ -116,15 +116,15 @@ TEST_F(Cuda, CopiesOfAnySizeWithTheHost) {
   std::iota(values.begin(), values.end(), 1);
   device->write(memory->base() + 8, std::as_bytes(std::span(values)));
   std::vector<int64_t> expected = values;
-  values.assign(count, 0); // it is the host's again
+  values.assign(count, 0); // the host may overwrite it again
   EXPECT_EQ(read(memory->base() + 8, count), expected);
   EXPECT_EQ(read(memory->base(), 1)[0], 0);
   EXPECT_EQ(read(memory->base() + (count + 1) * 8, 1)[0], 0);
   EXPECT_EQ(read(memory->base(), 0).size(), 0U);
 }
 
-// A GPU may come to the stream of a copy before it comes to the launches that the copy is behind, and to what is behind
-// the wait before the copy: with all that it is given at hand, the shortest first.
+// A GPU may reach the stream of a copy before it reaches the launches that precede the copy, and may reach what follows
+// the wait before the copy: with all its work at hand, the shortest first.
 TEST_F(Cuda, CopiesBesideLaunchesAreHeldByEvents) {
   makeDevice();
   auto *finish = findInDriver<dtc_stand_in_finish_fn>("dtc_stand_in_finish");
@@ -142,7 +142,7 @@ TEST_F(Cuda, CopiesBesideLaunchesAreHeldByEvents) {
     EXPECT_EQ(moved, 6 * round + 5);
     device->awaitCopy(away);
     device->launch(loaded, buffers, scalars, 1, 1);
-    std::vector<Device::CopyHandle> others; // which make the copies' stream the busier one
+    std::vector<Device::CopyHandle> others; // so that the copies' stream is the busier one
     for (int64_t i = 1; i < 6; ++i)
       others.push_back(device->startCopy(memory->base() + 1024 + 64 * i, host->base(), 64, 4));
     Device::CopyHandle home = device->startCopy(memory->base() + 1024, host->base(), 64, 4);
@@ -171,7 +171,7 @@ TEST_F(Cuda, NoHostWaitsForACopyBesideLaunches) {
   EXPECT_EQ(*host->base(), std::byte{7});
 }
 
-// More events than the driver was asked for, waited for in and out of order.
+// More events than the driver provided at first, waited for in and out of order.
 TEST_F(Cuda, EventsOfLongAgoAreOver) {
   makeDevice();
   std::vector<Device::Event> events;
@@ -182,8 +182,8 @@ TEST_F(Cuda, EventsOfLongAgoAreOver) {
   EXPECT_TRUE(std::is_sorted(events.begin(), events.end()));
 }
 
-// The stand-in does nothing before it is waited for, so whatever is marked comes after all has been given, and after a
-// pause. The GPU's clock is set against the host's in the first mark: by as much as that takes they may be late.
+// The stand-in does nothing before it is waited for, so every mark comes after all work has been enqueued, and after a
+// pause. The first mark synchronizes the GPU's clock with the host's: times may be late by as much as that takes.
 TEST_F(Cuda, MomentsAreThoseOfTheGpu) {
   makeDevice();
   std::unique_ptr<Memory> memory = device->allocate(4096, 4096);
@@ -265,7 +265,7 @@ TEST_F(Cuda, ProductsAreOfALibraryThatTheDriverKnows) {
   }
 }
 
-// What is noted is not done, and then done as often as it is given, host functions and copies included.
+// Recorded work does not run at once; then it runs each time it is given, host functions and copies included.
 TEST_F(Cuda, SequencesAreGivenAgain) {
   makeDevice();
   abi::Kernel gemm = kernel("dtc_cuda_gemm", {});
@@ -286,7 +286,7 @@ TEST_F(Cuda, SequencesAreGivenAgain) {
   device->copy(memory->base(), memory->base() + 512, 4);
   Device::Sequence sequence = device->endSequence();
   ASSERT_NE(sequence, 0U);
-  scalars.assign(scalars.size(), 0); // they were the launch's
+  scalars.assign(scalars.size(), 0); // the launch still owned them
   EXPECT_EQ(valueAt(0), 2);
   for (float expected : {6, 18, 54}) {
     device->give(sequence);
@@ -295,10 +295,11 @@ TEST_F(Cuda, SequencesAreGivenAgain) {
   b = {10};
   device->write(memory->base() + 256, std::as_bytes(std::span(b)));
   device->give(sequence);
-  EXPECT_EQ(valueAt(0), 540) << "what lies in buffers is read anew";
+  EXPECT_EQ(valueAt(0), 540) << "the contents of buffers are read anew";
 }
 
-// While launches are noted cuDNN may load nothing: what it was not given before is the program's own then.
+// While launches are recorded cuDNN may load nothing: shapes that it has not prepared before are left to the program's
+// own kernels.
 TEST_F(Cuda, AttentionIsCudnnsOnceItWasGivenOutsideOfASequence) {
   abi::Kernel attention = kernel("dtc_cuda_attention_forward$bf16_8_causal_1x2x2x1x1", {"attend"});
   attention.set_library(true);

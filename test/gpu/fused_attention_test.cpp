@@ -1,5 +1,5 @@
-// Attention by cuDNN, by a stand-in for it, against the processor's: random sizes, layouts and places; and what is not
-// cuDNN's.
+// Attention by a stand-in for cuDNN, against the processor's: random sizes, layouts and places; and launches that cuDNN
+// does not support.
 #include "runtime/kernels/cuda/attention.h"
 
 #include "runtime/abi/element_type.h"
@@ -49,7 +49,7 @@ struct Memory {
   }
 };
 
-/// What makes a launch.
+/// What determines a launch.
 struct Shape {
   abi::DataType type = abi::BF16;
   int64_t batches = 2, queries = 9, keys = 9, groups = 2, repeats = 1, width = 16;
@@ -98,7 +98,7 @@ public:
 private:
   int64_t between(int64_t least, int64_t most) { return std::uniform_int_distribution(least, most)(random); }
 
-  /// Positions or heads first, with gaps behind rows; heads of queries at even distances.
+  /// Positions or heads first, with gaps after rows; heads of queries at equal distances.
   int64_t addStrides(bool isKeys) {
     int64_t rows = isKeys ? shape.keys : shape.queries, repeats = isKeys ? 1 : shape.repeats;
     int64_t row = shape.width + 8 * between(0, 1), r = row, g = 0, s = row, b = 0;
@@ -144,7 +144,7 @@ protected:
       double errors = 0, squares = 0;
       for (int64_t j = 0; j < problem.buffers[i].count; ++j) {
         double value = problem.buffers[i].read(j), expected = others.buffers[i].read(j);
-        // Probabilities, and gradients of scores, are rounded before they are factors: see GpuTiles.h.
+        // Probabilities, and gradients of scores, are rounded before they are multiplied: see GpuTiles.h.
         ASSERT_NEAR(value, expected, (5 * ulp + 2e-5) * std::max(1.0, std::abs(expected)))
             << "element " << j << " of buffer " << i;
         errors += (value - expected) * (value - expected);
@@ -155,7 +155,7 @@ protected:
     }
   }
 
-  /// Why a launch of that shape is not cuDNN's; empty: it is.
+  /// Why cuDNN does not support a launch of that shape; empty: it does.
   std::string whyNot(Problem problem, bool isBackward = false, int architecture = 90) {
     Attention attention(architecture);
     if (launch(attention, problem, isBackward))
@@ -193,7 +193,7 @@ TEST_F(FusedAttention, IsTheProcessors) {
   }
 }
 
-// An engine that may give other bits each time comes before, and does.
+// An engine that may give different bits each time is listed first, and does.
 TEST_F(FusedAttention, GivesEqualBitsEachTime) {
   Attention attention(90);
   Problem problem({}, random), again = problem;
@@ -221,7 +221,7 @@ TEST_F(FusedAttention, SaysWhatIsNotItsOwn) {
   EXPECT_THAT(whyNot(of([](Shape &shape) { shape.queries = 1, shape.causal = 0; })), HasSubstr("less than two"));
 }
 
-// Positions that are not indices, or of pieces of a sequence: masks by index would be others.
+// Positions that are not indices, or are those of pieces of a sequence: masks by index would differ.
 TEST_F(FusedAttention, IsNotCausalByPositionsThatMayBeAny) {
   for (bool isBackward : {false, true}) {
     EXPECT_THAT(whyNot(Problem(Shape{.causal = 1}, random), isBackward), HasSubstr("is not known by their indices"));
@@ -246,7 +246,7 @@ TEST_F(FusedAttention, NeedsRowsThatAreAligned) {
   EXPECT_THAT(attention.takeNotes().back(), HasSubstr("does not begin at a multiple of 16 bytes"));
 }
 
-// On sm_100 the engines that heuristics name are not known to.
+// On sm_100 the engines that heuristics name are unknown.
 TEST_F(FusedAttention, HasAGradientOnlyWhereItGivesEqualBits) {
   for (int architecture : {80, 89, 90})
     EXPECT_EQ(whyNot(Problem({}, random), true, architecture), "");
@@ -257,7 +257,7 @@ TEST_F(FusedAttention, HasAGradientOnlyWhereItGivesEqualBits) {
 }
 
 TEST_F(FusedAttention, NeedsItsWorkspace) {
-  context.workspaceBytes = 383; // the plan's are 384
+  context.workspaceBytes = 383; // the plan's has 384
   EXPECT_THAT(whyNot(Problem({}, random)), HasSubstr("some need 384 bytes of workspace, and there are 256"));
   context.workspaceBytes = 640;
   EXPECT_EQ(whyNot(Problem({}, random)), "");
@@ -266,7 +266,7 @@ TEST_F(FusedAttention, NeedsItsWorkspace) {
   EXPECT_EQ(whyNot(Problem({}, random), true), "");
 }
 
-// Scores' gradients that do not fit into the workspace: some heads after the other.
+// The scores' gradients do not fit into the workspace: heads are processed in several parts.
 TEST_F(FusedAttention, HasItsGradientInPieces) {
   struct Cut {
     Shape shape;
@@ -303,7 +303,7 @@ TEST_F(FusedAttention, IsNotCutWhereNoPieceIsAligned) {
   EXPECT_THAT(whyNot(Problem({}, random), true), HasSubstr("does not begin at a multiple of 16 bytes"));
 }
 
-// A stream that is captured must not be given what has never been prepared: that loads code.
+// A stream that is being captured must not get anything that has never been prepared: that loads code.
 TEST_F(FusedAttention, PreparesOnlyWhenItMay) {
   Attention attention(90);
   Problem problem({}, random);
@@ -341,7 +341,7 @@ TEST(CudnnSymbols, AreThoseOfSixteenBitsWithoutDropout) {
   EXPECT_FALSE(Attention::isFor("dtc_cuda_attention_forward"));
 }
 
-/// What starting with a library says.
+/// The messages when a device starts with a library.
 std::string complaintOf(const char *name) {
   try {
     Attention attention(90, name);

@@ -35,7 +35,7 @@ GpuKernels::GpuKernels(ModuleOp module, const Change &change) {
   EXPECT_EQ(code->error, "");
 }
 
-/// Inputs, then the outputs that lie on none of them.
+/// Inputs, then the outputs that share no input's memory.
 std::vector<DeviceBuffer> GpuKernels::buffersOf(dt::KernelOp kernel, const std::vector<void *> &addresses) const {
   std::vector<DeviceBuffer> buffers;
   size_t inputs = kernel.getNumArguments();

@@ -1,5 +1,5 @@
-// Compiles kernels for GPUs, runs them on the machine of machine.h and holds them against their meaning, as processors'
-// code is (tools/verify/KernelRun.h).
+// Compiles kernels for GPUs, runs them on the machine of machine.h and compares them with their meaning, as for
+// processors' code (tools/verify/KernelRun.h).
 #pragma once
 
 #include "test/gpu/lowering.h"
@@ -17,7 +17,7 @@ namespace dtc::test {
 
 class GpuKernels {
 public:
-  /// Changes the generated code before it is compiled: a mistake to be noticed.
+  /// Changes the generated code before it is compiled: a mistake that must be noticed.
   using Change = std::function<void(mlir::gpu::GPUModuleOp)>;
 
   explicit GpuKernels(mlir::ModuleOp module, const Change &change = nullptr);
@@ -26,8 +26,8 @@ public:
   verify::CodeResult run(mlir::dt::KernelOp kernel, std::vector<int> inPlace, unsigned draw, bool backwards = false,
                          llvm::ArrayRef<int64_t> sites = {});
 
-  /// Expects the kernel to store what it means and nothing else, without a fault, and the same bits whatever the order
-  /// of threads and blocks, alone and in place.
+  /// Expects the kernel to store what it means and nothing else, without a fault, and the same bits for any order of
+  /// threads and blocks, alone and in place.
   void expectMatch(mlir::dt::KernelOp kernel);
 
   /// The first fault or difference; empty where there is none.

@@ -127,7 +127,7 @@ constexpr const char *sums = R"(
     dt.yield %sum : tensor<3xf32>
   })";
 
-/// What rounding takes away, times enough to show: readers of what is stored get the rounded number.
+/// The part that rounding removes, multiplied so that it shows: readers of a stored value get the rounded number.
 constexpr const char *stored = R"(
   dt.kernel @rows(%x: tensor<$Rx$Cxf32>) -> (tensor<$Rx$Cx$T>, tensor<$Rx$Cxf32>, tensor<$Rxf32>) {
     %n = dt.convert %x : tensor<$Rx$Cxf32> -> tensor<$Rx$Cx$T>
@@ -151,8 +151,8 @@ constexpr const char *stored = R"(
     dt.yield %y, %z : tensor<$Cx$T>, tensor<$Cxf32>
   })";
 
-/// Cross-entropy's sums over a row that no block can hold. Its elements rise, so that every round has a larger one; of
-/// the first row the first half is minus infinity, and columns beyond the vocabulary are larger than all others.
+/// Cross-entropy's sums over a row that no block can hold. Its elements ascend, so that every round has a larger one;
+/// the first half of the first row is minus infinity, and columns beyond the vocabulary are larger than all others.
 constexpr const char *rising = R"(
   dt.kernel @logsumexp(%x: tensor<$Rx$Cx$T>) -> (tensor<$Rxf32>, tensor<$Rx$Cx$T>) {
     %wide = dt.convert %x : tensor<$Rx$Cx$T> -> tensor<$Rx$Cxf32>
@@ -200,8 +200,8 @@ TEST_P(Shapes, Rows) { expectMatch(rows); }
 TEST_P(Shapes, Sums) { expectMatch(sums); }
 TEST_P(Shapes, ReadsOfWhatIsStored) { expectMatch(stored); }
 
-// Vectors of 8, 4, 2 and 1; parts of warps, warps, blocks; rows that registers hold and that are read again; one part
-// and several.
+// Vectors of 8, 4, 2 and 1; parts of warps, warps, blocks; rows that registers hold and rows that are read again; one
+// part and several.
 INSTANTIATE_TEST_SUITE_P(Gpu, Shapes,
                          testing::Values(Case{3, 5, "f32"}, Case{33, 16, "bf16"}, Case{7, 66, "f16"},
                                          Case{5, 1024, "f32"}, Case{130, 132, "bf16"}, Case{2, 12000, "f32"},

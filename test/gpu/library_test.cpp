@@ -34,7 +34,7 @@ void write(float value, int64_t element, std::byte *to) {
     std::memcpy(to, &half, 2);
 }
 
-/// Launches that a kernel is, and the scratch that they share.
+/// The launches that a kernel consists of, and the scratch that they share.
 struct Form {
   std::vector<std::string> functions;
   int64_t scratchBytes = 0;
@@ -67,7 +67,8 @@ protected:
 
   using Same = std::function<bool(const std::vector<std::byte> &, const std::vector<std::byte> &)>;
 
-  /// Runs both on equal buffers, of which the last is written, and expects equal bytes, or what `same` says is equal.
+  /// Runs both on equal buffers, of which the last is written, and expects equal bytes, or results that `same` accepts
+  /// as equal.
   void expectEqual(const std::string &name, std::vector<std::vector<std::byte>> buffers, std::vector<int64_t> scalars,
                    int64_t grid, const Same &same = std::equal_to<>(), Form form = {}) {
     if (form.functions.empty())
@@ -108,7 +109,7 @@ protected:
   std::mt19937 random{7};
 };
 
-/// Launches give a function its buffers, the scalars of the kernel's table, the grid and the count of threads.
+/// Launches give a function its buffers, the scalars of the kernel's table, the grid and the number of threads.
 TEST_F(GpuLibrary, TakesTheArgumentsOfTheTables) {
   OwningOpRef<ModuleOp> whole = ModuleOp::create(UnknownLoc::get(&context));
   OpBuilder builder = OpBuilder::atBlockEnd(whole->getBody());
@@ -117,7 +118,7 @@ TEST_F(GpuLibrary, TakesTheArgumentsOfTheTables) {
   int found = 0;
   for (const abi::library::KernelTable *table : abi::library::allKernels) {
     auto function = functions.lookupSymbol<gpu::GPUFuncOp>("dtc_cuda_" + std::string(table->name));
-    if (!function) // made for each shape, or of several functions
+    if (!function) // specialized for each shape, or of several functions
       continue;
     ++found;
     size_t pointers = llvm::count_if(function.getArgumentTypes(), llvm::IsaPred<LLVM::LLVMPointerType>);
@@ -145,7 +146,7 @@ TEST_F(GpuLibrary, GathersRowsAndZerosForThoseOfOthers) {
     }
 }
 
-/// Tables of one row of digits and of more, indices that all are different, and rows that many updates belong to.
+/// Tables of one row of digits and of more, indices that are all different, and rows with many updates.
 TEST_F(GpuLibrary, AddsUpdatesInTheirOrder) {
   for (int trial = 0; trial < 8; ++trial) {
     bool isLong = trial < 2, isLarge = trial % 2;
@@ -162,8 +163,8 @@ TEST_F(GpuLibrary, AddsUpdatesInTheirOrder) {
   }
 }
 
-/// A copy of a random box between random places of two dense boxes, with dimensions exchanged, whose source may end
-/// early along one of them.
+/// A copy of a random box between random places of two dense boxes, with dimensions swapped, whose source may end early
+/// along one of them.
 TEST_F(GpuLibrary, CopiesBetweenStridesAndWritesZerosBeyondTheEnd) {
   constexpr int rank = 6;
   struct Trial {
@@ -215,10 +216,10 @@ TEST_F(GpuLibrary, CopiesBetweenStridesAndWritesZerosBeyondTheEnd) {
   }
 }
 
-/// Dimensions that follow each other are one, and rows of 16 bytes are moved at once.
+/// Adjacent dimensions are merged into one, and rows of 16 bytes are moved at once.
 TEST_F(GpuLibrary, CopiesWhatFollowsEachOtherAsOne) {
   auto text = [](GpuCopy copy) { return copy.name() + " by " + std::to_string(copy.elementsAtOnce()); };
-  // [2, 3, 1, 1, 4, 64] with the first two exchanged.
+  // [2, 3, 1, 1, 4, 64] with the first two swapped.
   EXPECT_EQ(text({{2, 3, 1, 1, 4, 64}, {768, 256, 0, 0, 64, 1}, {256, 512, 0, 0, 64, 1}, -1, 2}),
             "dtc_cuda_copy$2_2r768w256_3r256w512_256r1w1 by 8");
   EXPECT_EQ(text({{2, 3, 1, 1, 4, 64}, {768, 256, 0, 0, 64, 1}, {768, 256, 0, 0, 64, 1}, -1, 4}),
@@ -230,7 +231,7 @@ TEST_F(GpuLibrary, CopiesWhatFollowsEachOtherAsOne) {
 }
 
 /// An embedding of random positions up to a million, forward and backward, of each type, with strides. Angles in f64
-/// by other means may round to a neighbour in f32.
+/// from another method may round to a neighbour in f32.
 TEST_F(GpuLibrary, TurnsPairsByTheirAngles) {
   struct Type {
     int64_t number, width;
@@ -267,7 +268,8 @@ TEST_F(GpuLibrary, TurnsPairsByTheirAngles) {
 
 double geluOf(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
 
-/// Each epilogue after its product, whose rows may be apart, beside plain formulas; the slope by a difference quotient.
+/// Each epilogue after its product, whose rows may have gaps, next to plain formulas; the slope by a difference
+/// quotient.
 TEST_F(GpuLibrary, FinishesProductsAsTheirEpiloguesDo) {
   constexpr double Step = 1e-5;
   for (const abi::EpilogueForm &form : abi::EpilogueForms) {

@@ -23,7 +23,7 @@ using namespace mlir;
 namespace dtc::test {
 namespace {
 
-/// Replaces what is a GPU's in one function by calls.
+/// Replaces GPU operations in one function by calls.
 class ThreadLowering {
 public:
   ThreadLowering(ModuleOp module, gpu::GPUFuncOp kernel)
@@ -139,7 +139,7 @@ Value ThreadLowering::fourWords(Location loc, Type type, int32_t first) {
   return result;
 }
 
-/// What is called in place of an intrinsic of no vendor (GpuModule.h), and its result if it has one.
+/// The call that replaces an intrinsic of no vendor (GpuModule.h), and its result if it has one.
 Value ThreadLowering::intrinsic(LLVM::CallIntrinsicOp op) {
   Location loc = op.getLoc();
   StringRef name = op.getIntrin();
@@ -231,7 +231,7 @@ static LogicalResult lowerToLlvm(ModuleOp module) {
   return passes.run(module);
 }
 
-/// Defines what threads call: each function calls the one that the table of hooks has at its place.
+/// Defines what threads call: each function calls the one at its place in the table of hooks.
 static void callHooks(llvm::Module &code) {
   constexpr const char *names[] = {"gpu_thread",       "gpu_block",         "gpu_barrier",    "gpu_shuffle",
                                    "gpu_mma",          "gpu_load_matrices", "gpu_begin_copy", "gpu_wait_for_copies",
@@ -254,9 +254,9 @@ static void callHooks(llvm::Module &code) {
   }
 }
 
-/// What is loaded and stored as bf16 becomes integers where the code between takes it for those. Where a basic block
-/// hands a vector of bf16 to another, LLVM 22 rounds each element once more, by a function that libraries may lack,
-/// unless the processor has instructions for bf16.
+/// Loads and stores of bf16 become integers where the code between treats them as such. Where a basic block passes a
+/// vector of bf16 to another, LLVM 22 rounds each element once more, by a function that libraries may lack, unless the
+/// processor has instructions for bf16.
 static void moveBitsOfBf16(llvm::Module &code) {
   auto isBits = [](llvm::Type *type) { return type->getScalarType()->isIntegerTy(16); };
   for (llvm::Function &function : code)

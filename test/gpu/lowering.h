@@ -1,4 +1,4 @@
-// GPU kernels as code of this machine: what one thread does, with a call wherever it meets others or memory.
+// GPU kernels as code of this machine: the work of one thread, with a call wherever it meets other threads or memory.
 #pragma once
 
 #include "test/gpu/machine.h"
@@ -11,13 +11,14 @@
 
 namespace dtc::test {
 
-/// The code in LLVM's form: a ThreadFunction for each kernel, and Hooks under HooksSymbol, to be set before one runs.
+/// The code in LLVM's form: a ThreadFunction for each kernel, and Hooks under HooksSymbol, to be set before a kernel
+/// runs.
 struct ThreadCode {
   std::unique_ptr<llvm::LLVMContext> context = std::make_unique<llvm::LLVMContext>();
   std::unique_ptr<llvm::Module> code; ///< null where the kernels do not lower
 };
 
-/// The module of emitGpuKernels, within a module of its own; both are used up.
+/// The module of emitGpuKernels, within a module of its own; both are consumed.
 ThreadCode lowerToThreads(mlir::gpu::GPUModuleOp module);
 
 class GpuCodeOfThisMachine {

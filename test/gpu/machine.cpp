@@ -10,8 +10,8 @@
 #include <map>
 #include <utility>
 
-/// Leaves in `from` where the caller stands, and goes on where `to` does: what swapcontext is for, which asks the
-/// system twice each time. A point is a stack's pointer; on the stack lie the registers that a call keeps.
+/// Saves in `from` the caller's position, and continues where `to` was saved: the purpose of swapcontext, which makes
+/// two system calls each time. A point is a stack pointer; the registers that a call preserves are on the stack.
 extern "C" void gpu_machine_switch(void **from, void *to);
 asm(R"(
 .text
@@ -41,7 +41,8 @@ static constexpr size_t stackBytes = size_t(64) << 10;
 static constexpr int64_t warp = 32;
 static constexpr int64_t pieceBytes = WorkgroupMemory::pieceBytes;
 
-/// The threads of one block, and what they share. One at a time runs in this process: the hooks find it in `running`.
+/// The threads of one block, and what they share. One block at a time runs in this process: the hooks find it in
+/// `running`.
 class GpuMachine::Block {
 public:
   Block(GpuMachine &machine, ThreadFunction function, int64_t number, int64_t threads,
@@ -90,7 +91,7 @@ private:
     const void *from = nullptr;
   };
   struct Fiber {
-    void *point = nullptr; ///< where it goes on
+    void *point = nullptr; ///< where it continues
     std::byte *stack = nullptr;
     State state = State::Ready;
     uint64_t value = 0;
@@ -140,7 +141,7 @@ GpuMachine::Block *GpuMachine::Block::running = nullptr;
 std::string GpuMachine::Block::run() {
   running = this;
   for (Fiber &fiber : fibers) {
-    // As if `enter` had been called, and stood before its first instruction: six registers, and where to return to.
+    // As if `enter` had been called, and stopped before its first instruction: six registers, and the return address.
     auto *top = reinterpret_cast<void **>(fiber.stack + stackBytes);
     std::fill(top - 8, top, nullptr);
     top[-2] = reinterpret_cast<void *>(enter);
@@ -179,7 +180,7 @@ bool GpuMachine::Block::runReady() {
   return moved;
 }
 
-/// Values change hands when all threads of a warp are there.
+/// Values are exchanged when all threads of a warp have arrived.
 bool GpuMachine::Block::finishShuffle(int64_t first) {
   for (int64_t lane = 0; lane < warp; ++lane)
     if (fibers[first + lane].state != State::Shuffle)
@@ -204,8 +205,8 @@ static float fromHalf(uint16_t bits, bool isBf16) {
   return isBf16 ? std::bit_cast<float>(uint32_t(bits) << 16) : float(std::bit_cast<_Float16>(bits));
 }
 
-/// mma.m16n8k16 of the PTX manual, when all threads of a warp are there: which thread has which elements is written
-/// down once more here, by rows and columns.
+/// mma.m16n8k16 of the PTX manual, when all threads of a warp have arrived: which thread has which elements is
+/// implemented once more here, by rows and columns.
 bool GpuMachine::Block::finishMma(int64_t first) {
   for (int64_t lane = 0; lane < warp; ++lane)
     if (fibers[first + lane].state != State::Mma)
@@ -239,14 +240,15 @@ bool GpuMachine::Block::finishMma(int64_t first) {
   return true;
 }
 
-/// ldmatrix.x4 of the PTX manual, when all threads of a warp are there: eight threads each name the rows of a matrix,
-/// of eight elements, and thread 4i + j of the warp gets elements 2j and 2j + 1 of its row i, or of its column i.
+/// ldmatrix.x4 of the PTX manual, when all threads of a warp have arrived: eight threads each name the rows of a
+/// matrix, of eight elements, and thread 4i + j of the warp gets elements 2j and 2j + 1 of its row i, or of its column
+/// i.
 bool GpuMachine::Block::finishLoadMatrices(int64_t first) {
   constexpr int64_t side = 8, banks = 8; // rows of a matrix; pieces of 16 bytes in all banks
   for (int64_t lane = 0; lane < warp; ++lane)
     if (fibers[first + lane].state != State::LoadMatrices)
       return false;
-  int64_t whole = int64_t(fibers.size()) + first / warp; // the warp as one: no thread alone has read
+  int64_t whole = int64_t(fibers.size()) + first / warp; // the warp as one: no thread has read it alone
   for (int64_t matrix = 0; matrix < 4; ++matrix) {
     uint16_t elements[side][side];
     std::array<bool, banks> taken = {};
@@ -335,7 +337,7 @@ void *GpuMachine::Block::access(const void *address, int64_t bytes, int64_t alig
   return nullptr;
 }
 
-/// Threads of one launch share nothing of a buffer: what they hand to each other goes through workgroup memory.
+/// Threads of one launch share no part of a buffer: they exchange data through workgroup memory.
 void GpuMachine::Block::checkWriter(const DeviceBuffer &buffer, int64_t begin, int64_t bytes, bool isWrite) {
   auto me = uint32_t(number * int64_t(fibers.size()) + current + 1);
   if (isWrite)
@@ -359,7 +361,7 @@ void *GpuMachine::Block::shared(int64_t number, int64_t size, int64_t bytes, int
   return element;
 }
 
-/// Its relative error is up to 2^-22, and what is subnormal is zero.
+/// Its relative error is up to 2^-22, and subnormal results are zero.
 static float powerOfTwo(float exponent) {
   if (std::fpclassify(exponent) == FP_SUBNORMAL)
     exponent = 0;

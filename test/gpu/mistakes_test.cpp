@@ -1,4 +1,4 @@
-// Mistakes in the code of kernels that a GPU may let pass are noticed by the machine without one.
+// Mistakes in the code of kernels that a GPU may not notice: the machine without a GPU notices them.
 #include "test/gpu/kernels.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -16,7 +16,7 @@ using testing::HasSubstr;
 namespace dtc::test {
 namespace {
 
-/// What is found in the first kernel of `text` when its code is changed so.
+/// The error found in the first kernel of `text` when its code is changed this way.
 std::string faultOf(const char *text, const GpuKernels::Change &change) {
   MLIRContext context;
   context.loadDialect<dt::DTDialect>();
@@ -76,7 +76,7 @@ TEST(Mistakes, DroppedBarrierOfColumns) {
   EXPECT_THAT(fault, HasSubstr("which nobody has written"));
 }
 
-// All threads of a warp write its word, and not only the first.
+// All threads of a warp write its word, instead of only the first.
 TEST(Mistakes, TwoThreadsAtOneWord) {
   std::string fault = faultOf(blockRow, takeBranch);
   EXPECT_THAT(fault,
@@ -92,7 +92,7 @@ TEST(Mistakes, BarrierThatNotAllReach) {
   EXPECT_THAT(fault, HasSubstr("is stuck"));
 }
 
-// Lanes beyond the end of a row count for nothing.
+// Lanes beyond the end of a row must not contribute.
 TEST(Mistakes, ForgottenMask) {
   std::string fault = faultOf(blockRow, [](gpu::GPUModuleOp code) {
     code.walk([](arith::SelectOp select) {
@@ -169,7 +169,7 @@ TEST(Mistakes, InputThatIsWritten) {
 enum Mistake : uint64_t { None, NoWait, NoBarrier, NoWaitAtAll, RowOffItsPlace, RowsInOneBank, SourceOffItsPlace };
 Hooks hooks;
 
-/// Brings a piece a thread and reads them as matrices. Pieces, a word a thread, the mistake.
+/// Copies one piece per thread and reads the pieces as matrices. Pieces, a word per thread, the mistake.
 void bringAndRead(const uint64_t *arguments) {
   uint64_t mistake = arguments[2];
   int64_t thread = hooks.thread(), begin = hooks.addressOfShared(0, 32, 16);

@@ -1,4 +1,4 @@
-// Every kernel that the models' programs have, with sizes that divide by nothing.
+// Every kernel in the models' programs, with sizes that do not divide evenly.
 #include "test/gpu/kernels.h"
 
 #include "frontends/Frontend.h"

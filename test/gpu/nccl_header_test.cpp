@@ -1,5 +1,5 @@
-// Our declarations of NCCL's functions, types and numbers beside NVIDIA's own. There is nothing to run: what differs
-// does not compile.
+// Compares our declarations of NCCL's functions, types and numbers with NVIDIA's own. Nothing is run: a difference does
+// not compile.
 #include "runtime/comm/nccl/library.h"
 
 #include <gtest/gtest.h>

@@ -24,7 +24,7 @@ class Products : public testing::Test {
 protected:
   int64_t between(int64_t least, int64_t most) { return std::uniform_int_distribution(least, most)(random); }
 
-  /// Elements at a place that is aligned to themselves only.
+  /// Elements at an address that is aligned only to an element.
   struct Memory {
     abi::DataType type;
     int64_t count, shift;
@@ -47,7 +47,7 @@ protected:
     return memory;
   }
 
-  /// Both on equal matrices; the processor's is the expectation.
+  /// Both on equal matrices; the processor's result is the expectation.
   void expectEqual(const LibraryFunction &function, std::vector<Memory> matrices, const std::vector<int64_t> &scalars) {
     Memory expected = matrices[2];
     int64_t grid = scalars[0] * (scalars[13] ? scalars[2] : scalars[1]);
@@ -75,7 +75,7 @@ TEST_F(Products, AreTheProcessors) {
     int64_t lda = (transposeA ? m : k) + between(0, 3), ldb = (transposeB ? k : n) + between(0, 3),
             ldc = n + between(0, 3);
     int64_t a = lda * (transposeA ? k : m), b = ldb * (transposeB ? n : k), c = ldc * m;
-    // A matrix may serve all of a batch; the matrices of a result may lie side by side, row by row.
+    // A matrix may serve a whole batch; the matrices of a result may be interleaved, row by row.
     int64_t strideA = between(0, 3) ? a + between(0, 2) : 0, strideB = between(0, 3) ? b + between(0, 2) : 0,
             strideC = c + between(0, 2);
     if (between(0, 3) == 0)
@@ -99,7 +99,7 @@ double geluSlopeAt(double x) {
   return (geluOf(x + Step) - geluOf(x - Step)) / (2 * Step);
 }
 
-/// A product with an epilogue, and the plain product beside it.
+/// A product with an epilogue, and the plain product next to it.
 struct EpilogueCase {
   abi::Epilogue epilogue;
   int64_t m, n, k;
@@ -130,7 +130,7 @@ protected:
     return memory;
   }
 
-  /// What the form makes of an element of the plain product.
+  /// The form's result for an element of the plain product.
   double expect(double c, double other) const {
     switch (GetParam().epilogue) {
     case abi::Epilogue::Accumulate:
@@ -194,7 +194,7 @@ TEST_P(ProductEpilogues, AreThoseOfPlainLoops) {
 INSTANTIATE_TEST_SUITE_P(Forms, ProductEpilogues, testing::ValuesIn(abi::EpilogueForms),
                          [](const auto &info) { return std::string(info.param.name); });
 
-// The places of what an epilogue reads are the operation's, which all launches of a shape share.
+// The addresses that an epilogue reads are part of the operation, which all launches of a shape share.
 TEST_F(Products, OfOneShapeHaveTheirOwnBiases) {
   LibraryFunction function = make();
   struct alignas(256) Row {
@@ -211,13 +211,13 @@ TEST_F(Products, OfOneShapeHaveTheirOwnBiases) {
   EXPECT_THAT(results[1].of, testing::Each(2.0f));
 }
 
-/// A view's one row may be nearer to the next than it is long.
+/// A view's only row may be closer to the next than it is long.
 TEST_F(Products, OfOneRow) {
   expectEqual(make(), {randomMemory(abi::F32, 9), randomMemory(abi::F32, 9 * 5), randomMemory(abi::F32, 5)},
               {1, 1, 5, 9, 0, 0, 1, 5, 1, 0, 0, 0, 0, 1, abi::F32, abi::F32});
 }
 
-// 1 + 2^-11 has a bit more than TF32 has: it is lost where that is asked for, and only of f32.
+// 1 + 2^-11 has one bit more than TF32: it is lost where TF32 is requested, and only in f32.
 TEST_F(Products, RoundToTf32WhereAsked) {
   auto product = [&](ProductChoices choices, abi::DataType type) {
     alignas(256) float a[8] = {1 + 0x1p-11f}, b[8] = {1 + 0x1p-9f}, c[8] = {};
@@ -232,7 +232,7 @@ TEST_F(Products, RoundToTf32WhereAsked) {
   EXPECT_EQ(product({.tf32 = true}, abi::BF16), 1 + 0x1p-7f);
 }
 
-// An algorithm that was found for one place would not do at another that is less aligned.
+// An algorithm that was found for one address would not work at a less aligned one.
 TEST_F(Products, OfOneShapeAtSeveralPlaces) {
   LibraryFunction function = make();
   for (int trial = 0; trial < 20; ++trial)
@@ -240,7 +240,7 @@ TEST_F(Products, OfOneShapeAtSeveralPlaces) {
                 {1, 8, 8, 8, 0, 0, 8, 8, 8, 0, 0, 0, 1, 0, abi::BF16, abi::BF16});
 }
 
-// What dtc does not compile, the library refuses: rows of 12, and places of four bytes.
+// The library refuses what dtc does not compile: rows of 12, and addresses that are multiples of only four bytes.
 TEST_F(Products, EpiloguesHaveLimits) {
   LibraryFunction function = make();
   alignas(256) float a[16] = {}, b[64] = {}, x[64] = {}, result[64] = {};
@@ -288,7 +288,7 @@ TEST_F(Products, SayWhatCannotBe) {
   LibraryFunction function = make();
   Memory matrix = randomMemory(abi::F32, 64);
   void *buffers[] = {matrix.at(0), matrix.at(0), matrix.at(0)};
-  // Rows of A that lie over each other.
+  // Rows of A that overlap.
   int64_t scalars[] = {1, 4, 4, 4, 0, 0, 2, 4, 4, 0, 0, 0, 0, 0, abi::F32, abi::F32};
   try {
     function(context, buffers, scalars);
@@ -300,7 +300,7 @@ TEST_F(Products, SayWhatCannotBe) {
   }
 }
 
-/// What `makeProducts` says of a library.
+/// The messages of `makeProducts` about a library.
 std::string complaintOf(const char *name) {
   const char *names[] = {name};
   try {
@@ -317,7 +317,7 @@ TEST(CublasLt, IsMissed) {
   EXPECT_THAT(text, testing::HasSubstr("install the cuBLAS of CUDA 12 or 13"));
 }
 
-// One that cannot be used is no reason not to use another.
+// An unusable library is no reason not to use another.
 TEST(CublasLt, IsTheFirstThatWorks) {
   const char *names[] = {"libcublasLt.so.999", "libm.so.6", "libcublasLt.so.13"};
   EXPECT_NO_THROW(makeProducts({}, names));

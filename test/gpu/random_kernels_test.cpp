@@ -24,8 +24,8 @@ struct Sizes {
   int64_t rows, sixteens;
 };
 
-/// Rows that part of a warp does, that a block holds and that a block reads again; columns and sums of everything by
-/// one block and by several.
+/// Rows for a part of a warp, rows that a block holds and rows that a block reads again; columns and sums of everything
+/// by one block and by several.
 constexpr Sizes sizes[] = {{4, 20, 3}, {6, 20, 14}, {4, 4, 200}, {3, 200, 6}, {2, 40, 60}, {1, 2, 2400}};
 
 class RandomGpuKernels : public testing::Test {
@@ -39,7 +39,7 @@ protected:
     GpuShape shape = gpuShapeOf(*planKernel(kernel, why));
     shapes.insert({shape.skeleton, shape.heldVectors > 0, shape.parts > 1});
   }
-  /// Twice on the same numbers: forwards and backwards, and in different places.
+  /// Twice on the same numbers: forwards and backwards, and at different addresses.
   void runPair(GpuKernels &kernels, dt::KernelOp kernel) {
     FailureOr<KernelInterface> interface = describe(kernel);
     std::vector<int64_t> sites = verify::chooseSites(*interface, random);
@@ -85,8 +85,8 @@ TEST_F(RandomGpuKernels, DoWhatTheyMeanAndNothingElse) {
   EXPECT_EQ(shapes.size(), all);
 }
 
-// The machine rounds as processors do. GPUs have faster instructions that err more; none of them may be asked for, but
-// the one for powers of two, which the machine makes as wrong.
+// The machine rounds as processors do. GPUs have faster instructions with larger errors; kernels may use none of them
+// except the one for powers of two, which the machine makes equally wrong.
 TEST_F(RandomGpuKernels, ApproximateNothingButPowersOfTwo) {
   context.loadDialect<dt::DTDialect>();
   loadGpuDialects(context);

@@ -16,7 +16,7 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 4>, dt.parameters = [
   // A dimension split over a part of an axis, the rest of the axis holding partial sums.
   // CHECK: dt.sharding = #dt.sharding<[{"dp"}, {"tp":(1)2}], partial = sum {"tp":(2)2}>
   func.func private @sub_axes(tensor<4x8xf32> {dt.sharding = #dt.sharding<[{"dp"}, {"tp":(1)2}], partial = sum {"tp":(2)2}>})
-  // Of several kinds those that combine first stand first, and axes of one kind together.
+  // Of several kinds, those that combine first come first, and axes of one kind are adjacent.
   // CHECK: dt.sharding = #dt.sharding<[{}], partial = sum {"tp":(1)2, "tp":(2)2}, max {"dp"}>
   func.func private @kinds(tensor<8xf32> {dt.sharding = #dt.sharding<[{}], partial = max {"dp"}, sum {"tp":(1)2}, sum {"tp":(2)2}>})
   // CHECK: #dt.port<gradient "w", partial>

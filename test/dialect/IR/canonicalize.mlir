@@ -1,6 +1,6 @@
 // RUN: dtc-opt %s --canonicalize | FileCheck %s
 
-// The gradient of a tied embedding adds to rows in place of a table of zeros.
+// The gradient of a tied embedding adds to rows instead of a table of zeros.
 // CHECK-LABEL: func.func @scatter_adds_into_the_other_summand
 // CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<8x4xf32>
 // CHECK-NEXT:    %[[R:.+]] = dt.scatter_add %[[X]], %{{.+}}, %{{.+}} {dt.layer = #dt.layer<"wte"[0]>}
@@ -12,7 +12,7 @@ func.func @scatter_adds_into_the_other_summand(%x: tensor<8x4xf32>, %i: tensor<2
   return %r : tensor<8x4xf32>
 }
 
-// The gradient of a fused projection is laid together, not summed from padded pieces.
+// The gradient of a fused projection is concatenated, not summed from padded pieces.
 // CHECK-LABEL: func.func @pads_that_tile_are_a_concatenation
 // CHECK-SAME:    %[[Q:[a-z0-9]+]]: tensor<2x1xf32>, %[[K:[a-z0-9]+]]: tensor<2x1xf32>, %[[V:[a-z0-9]+]]: tensor<2x1xf32>
 // CHECK-NEXT:    %[[R:.+]] = dt.concat %[[Q]], %[[K]], %[[V]] along 1
@@ -35,7 +35,7 @@ func.func @pads_that_leave_a_gap_stay(%q: tensor<2x1xf32>, %v: tensor<2x1xf32>) 
   return %2 : tensor<2x3xf32>
 }
 
-// A product with zero stays: it carries a NaN on.
+// A product with zero stays: it propagates NaN.
 // CHECK-LABEL: func.func @neutral_elements_vanish
 // CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<2xf32>
 // CHECK:         %[[M:.+]] = dt.mul %[[X]],
@@ -61,7 +61,7 @@ func.func @transposes_compose(%x: tensor<2x3x4xf32>) -> tensor<4x2x3xf32> {
   return %1 : tensor<4x2x3xf32>
 }
 
-// What a wider type holds comes back as it was; the way over a narrower type rounds, also between bf16 and f16, of which
+// A round trip over a wider type changes nothing; one over a narrower type rounds, also between bf16 and f16, of which
 // neither holds the other.
 // CHECK-LABEL: func.func @conversions_there_and_back
 // CHECK-SAME:    %[[H:[a-z0-9]+]]: tensor<2xbf16>, %[[X:[a-z0-9]+]]: tensor<2xf32>

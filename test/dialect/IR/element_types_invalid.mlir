@@ -10,7 +10,7 @@ func.func @f64(%x: tensor<2xf64>) {
 
 // -----
 
-// i8 is only moved.
+// i8 is only moved, never computed with.
 
 func.func @i8(%x: tensor<2xi8>) {
   // expected-error @+1 {{'dt.add' op operand #0 must be}}

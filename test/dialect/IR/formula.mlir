@@ -1,6 +1,6 @@
 // RUN: dtc-opt %s | dtc-opt | FileCheck %s
 
-// A formula is a function of numbers; what it is applied to may have any shape.
+// A formula is a function of numbers; its operands may have any shape.
 // CHECK-LABEL: dt.formula @sgd(%arg0: tensor<f32>, %arg1: tensor<bf16>, %arg2: tensor<f32>) -> tensor<f32>
 // CHECK: dt.yield %{{.*}} : tensor<f32>
 dt.formula @sgd(%p: tensor<f32>, %g: tensor<bf16>, %rate: tensor<f32>) -> tensor<f32> {

@@ -1,4 +1,4 @@
-// Operations and shardings have one value and take no kind of reduction that combines tuples.
+// Operations and shardings have single values and accept no reduction that combines tuples.
 
 // RUN: dtc-opt %s --split-input-file --verify-diagnostics
 

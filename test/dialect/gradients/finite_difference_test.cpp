@@ -1,5 +1,5 @@
-// Every operation's gradient against central differences of its own meaning, in f64; and every composite's
-// decomposition against the composite.
+// Compares every operation's gradient with central differences of its own meaning, in f64; and every composite's
+// decomposition with the composite.
 #include "dialect/IR/Names.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/differentiate/Passes.h"
@@ -86,7 +86,7 @@ protected:
     return arguments;
   }
 
-  /// The loss with one element of one argument moved.
+  /// The loss with one element of one argument changed.
   double lossAt(const HostTensors &arguments, size_t argument, int64_t element, double shift) {
     HostTensors moved = arguments;
     moved[argument].elements = std::make_shared<std::vector<double>>(*arguments[argument].elements);
@@ -106,12 +106,12 @@ TEST_P(Gradient, IsTheLimitOfDifferences) {
   for (size_t parameter = 0; parameter < GetParam().parameters.size(); ++parameter)
     for (int64_t i = 0; i < arguments[parameter].size(); ++i) {
       double expected = (lossAt(arguments, parameter, i, step) - lossAt(arguments, parameter, i, -step)) / (2 * step);
-      // The step's own error is about 1e-8 here, that of constants held in f32 6e-8.
+      // The error of the difference itself is about 1e-8 here, that of constants held in f32 6e-8.
       EXPECT_NEAR(results[2 + parameter][i], expected, 1e-6 * (1 + std::abs(expected)))
           << "parameter " << parameter << ", element " << i;
     }
 
-  // What decomposition makes of the function means the same.
+  // The decomposed function means the same.
   runPass(dtc::createDecompose());
   HostTensors decomposed = call("micro", arguments);
   ASSERT_EQ(decomposed.size(), results.size());

@@ -1,4 +1,4 @@
-// Partitioned functions on all ranks: collectives, and operations that know their place in the whole.
+// Partitioned functions on all ranks: collectives, and operations that depend on their position in the whole tensor.
 #include "dialect/reference/Mesh.h"
 #include "test/dialect/reference/support.h"
 

@@ -1,4 +1,4 @@
-// What applying a formula means, and how much work it is.
+// The meaning of applying a formula, and its work.
 #include "dialect/cost/Cost.h"
 #include "test/dialect/reference/support.h"
 
@@ -31,7 +31,7 @@ TEST_F(Formula, IsComputedAtEveryIndexWithNumbersForAll) {
 }
 
 TEST_F(Formula, RoundsEachStepAsItsOperationsAloneWould) {
-  // 1 + 2^-24 is no f32: rounded to 1, so that nothing is left after the subtraction.
+  // 1 + 2^-24 is not an f32: it rounds to 1, so that nothing is left after the subtraction.
   constexpr const char *cancels = R"(
     dt.formula @cancels(%x: tensor<f32>, %small: tensor<f32>) -> tensor<f32> {
       %sum = dt.add %x, %small : tensor<f32>

@@ -26,7 +26,8 @@ TEST_F(Operations, ContractPermutesBatchesAndSums) {
       }
 }
 
-/// A product with an epilogue is what stands for it. Columns are of two dimensions, as those of a fused projection.
+/// A product with an epilogue equals the operations that it replaces. Columns have two dimensions, as in a fused
+/// projection.
 TEST_F(Operations, ProductsAreWhatTheyStandFor) {
   HostTensors operands = {randomTensor({3, 5}, 1), randomTensor({5, 2, 4}, 2), randomTensor({3, 2, 4}, 3),
                           randomTensor({2, 4}, 4)};
@@ -204,7 +205,8 @@ TEST_F(Operations, RotaryTurnsSomePairsByScaledFrequencies) {
     EXPECT_EQ(results[0][i], x[i]);
 }
 
-// Of equal scores a query averages the values that its window shows; a soft cap changes scores, not which are shown.
+// With equal scores a query averages the values that its window shows; a soft cap changes the scores, not which values
+// are shown.
 TEST_F(Operations, AttentionSeesAWindowOfKeys) {
   HostTensor q = randomTensor({1, 5, 1, 1, 1}, 1), k = HostTensor({1, 5, 1, 1}, 0.0);
   HostTensor v = tensor({1, 5, 1, 1}, {1, 10, 100, 1000, 10000}), key = tensor({4}, {1, 2, 4, 0});
@@ -320,7 +322,7 @@ TEST_F(Operations, ConversionsRoundToTheirTypeOnRequest) {
     %1 = dt.convert %a : tensor<8xf32> -> tensor<8xf16>
     %2 = dt.convert %0 : tensor<8xbf16> -> tensor<8xf32>
     return %0, %1, %2 : tensor<8xbf16>, tensor<8xf16>, tensor<8xf32> })";
-  // A tie, its neighbour, the largest of f16 and what lies beyond, a subnormal of f16, one of bf16, not finite.
+  // A tie, its neighbour, the largest f16 and a number beyond it, a subnormal of f16, one of bf16, not finite.
   HostTensors arguments = {
       tensor({8}, {1 + 0x1p-8, 1 + 3 * 0x1p-8, 65519, -65520, 0x1.8p-24, 0x1.8p-133, INFINITY, NAN})};
   HostTensors rounded = run(narrow, arguments, {.f64 = false}), exact = run(narrow, arguments);

@@ -51,7 +51,7 @@ TEST_P(Kinds, CombineInAnyOrderAndHaveAnIdentity) {
     expectNear(combined(kind, a, b), combined(kind, b, a));
     expectNear(combined(kind, combined(kind, a, b), c), combined(kind, a, combined(kind, b, c)));
     if (a.back() == -infinity)
-      a.front() = 0; // of no weight: the value is not kept
+      a.front() = 0; // its weight is 0: the value is not kept
     expectNear(combined(kind, identity, a), a);
     expectNear(combined(kind, a, identity), a);
     EXPECT_EQ(combined(kind, a, a) == a, kind.isIdempotent || a == identity);
@@ -65,7 +65,7 @@ TEST_P(Kinds, OfSingleNumbersAreTheOperations) {
     EXPECT_EQ(&reductionOf(*kind.kind), &kind);
     EXPECT_EQ(stringifyReductionKind(*kind.kind), kind.name);
   } else {
-    EXPECT_FALSE(symbolizeReductionKind(kind.name)) << "an operation would take what it has no logarithms for";
+    EXPECT_FALSE(symbolizeReductionKind(kind.name)) << "an operation would accept it without its logarithms";
   }
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Records recorded.tfevents, an event file as the package tensorboard 2.21 writes it: what the tests' reader is held against.
+"""Records recorded.tfevents, an event file as the package tensorboard 2.21 writes it: the reference for the tests'
+reader.
 
 Usage: record.py FOLDER    in a Python that has tensorboard
 """

@@ -1,4 +1,5 @@
-// What a manifest says beside collectives: scalars and grids of launches, parameters in the file, placements of inputs.
+// What a manifest states apart from collectives: scalars and grids of launches, parameters in the file, placements of
+// inputs.
 #include "test/e2e/mutation/mutations.h"
 
 #include "runtime/abi/library/all.h"
@@ -12,10 +13,10 @@ namespace {
 
 using namespace abi::library;
 
-/// A launch's scalars as far as they are the same on all ranks; 0 for a rank's index, which may be anything.
+/// A launch's scalars that are equal on all ranks; 0 for a rank's index, which may be anything.
 int64_t valueOf(const abi::Scalar &scalar) { return scalar.has_value() ? scalar.value() : 0; }
 
-/// Whether a stride of a dimension of one element, as scalar `index` of the kernel may be, is never used: E4.
+/// Whether scalar `index` of the kernel is the stride of a dimension of one element, which is never used: E4.
 bool isUnusedStride(const std::string &symbol, const abi::Launch &launch, int index) {
   auto value = [&](int i) { return valueOf(launch.scalars(i)); };
   // Pairs of (scalar that is a stride, scalar that is its dimension's size).
@@ -104,7 +105,7 @@ private:
     const abi::Scalar &scalar = launch().scalars(index);
     std::string name = "scalar " + std::to_string(index);
     if (scalar.has_rank_index() && scalar.rank_index().axes_size() == 0)
-      return; // the index within no axes is zero, whatever the scale
+      return; // the index within no axes is zero, with any scale
     abi::Scalar &changed = *add(name, equivalenceOf(kernel(), launch(), index)).mutable_scalars(index);
     if (scalar.has_real())
       changed.set_real(scalar.real() * 1.5 + 0.1);
@@ -123,7 +124,7 @@ private:
   std::vector<Mutant> &mutants;
 };
 
-/// "dp" on dimension 0 and nothing on dimension 1, and so on: every way to place an input that is not its own.
+/// "dp" on dimension 0 and nothing on dimension 1, and so on: every placement of an input other than its own.
 void misplaceInput(const abi::Manifest &original, int tensor, std::vector<Mutant> &mutants) {
   const abi::Tensor &input = original.roles(0).tensors(tensor);
   auto add = [&](const std::string &what) -> abi::Sharding & {

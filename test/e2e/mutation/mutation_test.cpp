@@ -1,4 +1,4 @@
-// Is `verify` worth anything? One thing of a program after the other is broken in every way, and verify must notice.
+// Is `verify` worth anything? Things in a program are broken one after the other, in every way, and verify must notice.
 #include "test/e2e/compiled_model.h"
 #include "test/e2e/mutation/mutations.h"
 #include "test/long_tests.h"
@@ -8,7 +8,7 @@
 namespace dtc::test {
 namespace {
 
-/// What `verify` says of a mutant; a program that it refuses is one that it noticed.
+/// The verdict of `verify` on a mutant; a program that it refuses counts as noticed.
 std::string failureOf(const CompiledModel &compiled, const Mutant &mutant) {
   try {
     return verify::verify(*compiled.expectation, mutant.manifest).failure;
@@ -17,11 +17,11 @@ std::string failureOf(const CompiledModel &compiled, const Mutant &mutant) {
   }
 }
 
-/// Of how many mutants one is tried.
+/// One of this many mutants is tried.
 size_t oneOf() { return testsMayBeLong() ? DTC_ONE_MUTANT_OF : std::max(DTC_ONE_MUTANT_OF, 5); }
 
-/// The first is. Numbers are scattered (by the golden ratio): what is done to each command recurs with a period, and
-/// every fifth mutant could always be of one kind.
+/// The first one is tried. Numbers are scattered (by the golden ratio): the mutations of each command recur with a
+/// period, so every fifth mutant could always be of one kind.
 bool isTried(uint64_t number) { return ((number * 0x9E3779B97F4A7C15 >> 32) * oneOf()) >> 32 == 0; }
 
 class Mutation : public testing::TestWithParam<std::tuple<const char *, const char *>> {

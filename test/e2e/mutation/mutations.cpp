@@ -65,7 +65,7 @@ private:
     commands.DeleteSubrange(start, 1);
   }
 
-  /// Whether an earlier collective of the list was the same, and nothing since has written its result or its source.
+  /// Whether an earlier collective of the list was the same, and its result and source have not been written since.
   bool isStillThere() const {
     Range result = resultOf(call()), source = sourceOf(call());
     for (int i = start - 1; i >= 0; --i) {
@@ -94,7 +94,7 @@ private:
     bool meets(const Range &other) const { return begin < other.end && other.begin < end; }
     bool operator==(const Range &) const = default;
   };
-  /// At most what the collective reads or writes: that and its group's size.
+  /// The most that the collective reads or writes: its size times that of its group.
   Range rangeOf(uint64_t begin, const abi::Collective &collective) const {
     uint64_t elements = collective.outer() * std::max<int64_t>(collective.middle(), 1) * collective.chunk();
     for (const abi::AxisRef &axis : axesOf(collective))
@@ -112,7 +112,7 @@ private:
     abi::Command again = commands[start], waitAgain = commands[wait];
     for (const abi::Command &command : {again, waitAgain})
       *commands.Add() = command;
-    // From the end to right behind the first wait.
+    // From the end back to right after the first wait.
     std::rotate(commands.pointer_begin() + wait + 1, commands.pointer_end() - 2, commands.pointer_end());
     if (call().input() != call().output())
       mutant.equivalence = "E1";

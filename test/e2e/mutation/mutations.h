@@ -22,9 +22,9 @@ struct Mutant {
 ///   E1  A collective out of place, done twice in a row, reads an unchanged source and writes the same result.
 ///   E2  A maximum in place, done twice in a row, is idempotent.
 ///   E3  A maximum over more ranks than before. Programs take maxima only to shift exponents (softmax and
-///       cross-entropy), where any shift will do that all members of the original group share.
-///   E8  A collective deleted whose result still lies there: an earlier one of the list was the same, and nothing has
-///       written its source or its result since. So a parameter that is gathered twice in a row, to one place.
+///       cross-entropy), where any shift works that all members of the original group share.
+///   E8  A deleted collective whose result is still there: an earlier one of the list was the same, and its source and
+///       result have not been written since. For example, a parameter that is gathered twice in a row, to one place.
 std::vector<Mutant> makeMutants(const abi::Manifest &original);
 
 /// For each launch that differs from others of its list in more than buffers: each scalar changed; a rank's index as

@@ -3,8 +3,8 @@
 
     check_export.py BIN_DIRECTORY DIRECTORY      writes DIRECTORY/exported_MODEL/ for all of MODELS
 
-BIN_DIRECTORY holds dtc. Needs torch, transformers and safetensors; test/e2e/export_run_test.py needs only what this
-wrote, which lies beside it. Starting from the recorded models, dtc trains a few steps on four ranks (dp=2,tp=2); the
+BIN_DIRECTORY holds dtc. Needs torch, transformers and safetensors; test/e2e/export_run_test.py needs only the output,
+which is stored next to it. Starting from the recorded models, dtc trains a few steps on four ranks (dp=2,tp=2); the
 checkpoint must load without a missing, unexpected or misshapen tensor. Each folder holds
   config.json, model.safetensors   the checkpoint, as dtc wrote it
   expected.safetensors             tokens [3, 17] i32, random; logits [3, 16, vocabulary] f64 that transformers computes
@@ -43,7 +43,7 @@ def train(dtc, model, work):
 
 
 def load(folder):
-    """The model, when every tensor of the file is one of the model's and the other way round."""
+    """The model, if the tensors of the file are exactly those of the model."""
     model, info = transformers.AutoModelForCausalLM.from_pretrained(
         folder, output_loading_info=True, dtype=torch.float32, attn_implementation="eager")
     wrong = {problem: list(names) for problem, names in info.items() if names}

@@ -3,11 +3,12 @@
 
     fuzz_config.py BUILD CASES [--family NAME] [--seed N] [--first N] [--record FILE]
 
-BUILD is the build directory. Needs torch and transformers; test/e2e/config_run_test.py needs only what --record wrote, which
-lies beside this file as config_cases.json. Each case sets one to three keys to other values, legal or nearly so, and
-stores the weights in one of the forms of config_cases.py. transformers loads the directory and computes the loss of one
-window in f64 from f32 weights. dtc must compute the same to 1e-5, or refuse the directory; where transformers refuses
-it, or would start from random weights in part, dtc must refuse it too. Exits with 1 when some case does neither.
+BUILD is the build directory. Needs torch and transformers; test/e2e/config_run_test.py needs only what --record wrote,
+which is stored next to this file as config_cases.json. Each case sets one to three keys to other values, legal or
+nearly so, and stores the weights in one of the forms of config_cases.py. transformers loads the directory and computes
+the loss of one window in f64 from f32 weights. dtc must compute the same to 1e-5, or refuse the directory; where
+transformers refuses it, or would start with some weights random, dtc must refuse it too. Exits with 1 when some case
+does neither.
 
 --record adds to a file the cases that dtc accepted, and one refusal for each set of keys.
 """
@@ -41,7 +42,7 @@ ACTIVATIONS = ["gelu", "gelu_new", "gelu_fast", "gelu_python", "gelu_pytorch_tan
                "quick_gelu", "relu", "relu2", "relu6", "silu", "swish", "tanh", "sigmoid", "linear", "mish", "gelu_10",
                "hardswish", "leaky_relu", "laplace"]
 RATES = [0, 0.1, 0.9, 1.0]
-EPSILONS = [0.0, 1e-12, 1e-5, 1e-2, 1.0, 3.0, -1e-6]  # whole numbers transformers refuses by their type
+EPSILONS = [0.0, 1e-12, 1e-5, 1e-2, 1.0, 3.0, -1e-6]  # transformers refuses whole numbers by their type
 VALUES = {
     "gpt2": COMMON | {
         "n_positions": [8, 16, 17, 64], "n_embd": [4, 8, 12, 20, 32], "n_layer": [1, 3], "n_head": [1, 2, 8, 16],
@@ -118,7 +119,7 @@ def draw(source, families, first=None):
     family = first[0] if first else source.choice(families)
     keys = list(VALUES[family])
     chosen = [first[1]] if first else []
-    # One key alone half of the time: then the key is what a difference is due to.
+    # One key alone half of the time: then that key is the cause of a difference.
     chosen += source.sample(keys, source.choice([0, 0, 1, 2]) if first else source.choice([1, 1, 2, 3]))
     changes = {key: source.choice(VALUES[family][key]) for key in chosen}
     if first:
@@ -131,7 +132,7 @@ def describe(error):
 
 
 class Transformers:
-    """Losses by transformers, in f64 from f32 weights."""
+    """Losses from transformers, in f64 from f32 weights."""
 
     def __init__(self):
         import torch
@@ -184,7 +185,7 @@ def compare(case, peer, interpreter, directory, always):
         shapes = peer.shapes(directory)
         write_model(directory, case, shapes)
         expected = peer.loss(directory, window(case))
-    except Exception as error:  # whatever transformers raises is its refusal
+    except Exception as error:  # whatever transformers raises counts as its refusal
         expected = describe(error)
     actual = interpreter.loss(directory, case)
     if not isinstance(actual, str) and shapes != tensors(config_of(case)):

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """Records how far PyTorch's bf16 autocast on CPU strays from f64: the oracle for dtc's `precision.compute = "bf16"`.
 
-    make_bf16.py DIRECTORY      writes DIRECTORY/{gpt2,llama}/bf16.safetensors beside the models of make_oracle.py
+    make_bf16.py DIRECTORY      writes DIRECTORY/{gpt2,llama}/bf16.safetensors next to the models of make_oracle.py
 
-Needs torch, transformers and safetensors; tests need only what it wrote:
+Needs torch, transformers and safetensors; tests need only the output:
   tokens, targets [BATCHES, 2, 16] i32 (-100: ignored)
   loss_sum [BATCHES] f64, and for each tensor NAME of model.safetensors gradient.NAME [BATCHES, ...] f32, the gradients
                                    of each batch's loss_sum, computed in f64
   autocast.loss, autocast.NAME     f64, the deviations under autocast: the root of the sum of squares of all differences over that
                                    of all values, where the values of a gradient count at least 1e-3 of the root mean
                                    square of the model's gradients' norms (some are zero but for rounding)
-One batch's deviation of the loss may be small by luck; over several it is not.
+One batch's deviation of the loss may be small by chance; over several it is not.
 """
 
 import pathlib

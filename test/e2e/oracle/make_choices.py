@@ -5,8 +5,8 @@
     make_choices.py FILE      writes FILE (choices.json, beside this script): for each case the logits, temperature, top_k
                               and top_p (0 and 1: all), the ids that remain and the probability of each
 
-The warpers run in f64. Logits are numbers that f32 has; null stands for minus infinity. Needs torch and transformers; tests need
-only what it wrote.
+The warpers run in f64. Logits are f32 numbers; null stands for minus infinity. Needs torch and transformers; tests need
+only the output.
 """
 
 import json
@@ -35,7 +35,7 @@ def run(logits, temperature, top_k, top_p):
 
 
 def numbers(source, count, spread):
-    """Random ones that f32 has."""
+    """Random logits that are f32 numbers."""
     return torch.tensor([source.gauss(0, spread) for _ in range(count)], dtype=torch.float32).tolist()
 
 

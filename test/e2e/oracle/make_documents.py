@@ -3,8 +3,9 @@
 
     make_documents.py DIRECTORY      writes DIRECTORY/documents_MODEL/expected.safetensors for all of MODELS
 
-Needs torch, transformers and safetensors; tests need only what it wrote, which lies beside this file. The weights are
-those of MODEL beside this file. transformers computes each document alone, from position 0 on, in f64. The file holds
+Needs torch, transformers and safetensors; tests need only the output, which is stored next to this file. The weights
+are those of MODEL next to this file. transformers computes each document alone, from position 0 on, in f64. The file
+holds
   tokens, targets [2, 16] i32   the documents in two rows; -100 where a document ends
   document_starts [2, 16] i32   the column at which each token's document begins
   loss_sum f64, token_count i32, gradient.NAME f64   as in make_oracle.py, sums over all documents
@@ -18,7 +19,7 @@ import transformers
 from safetensors.torch import save_file
 
 HERE = pathlib.Path(__file__).resolve().parent
-MODELS = ["gpt2", "llama", "gemma2", "gpt_neox"]  # positions that are learned, that turn, windows, parts of heads
+MODELS = ["gpt2", "llama", "gemma2", "gpt_neox"]  # learned positions, rotary positions, windows, parts of heads
 DOCUMENTS = [[5, 7, 4], [3, 1, 12]]  # lengths, by row
 VOCABULARY = 61
 

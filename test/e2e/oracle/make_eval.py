@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Records what transformers says of documents, all together and one by one: the oracle of `dtc eval`.
+"""Records the losses of transformers for documents, all together and one by one: the oracle of `dtc eval`.
 
-    make_eval.py FILE      writes FILE, which is eval.json beside this script
+    make_eval.py FILE      writes FILE, which is eval.json next to this script
 
-Needs torch and transformers; tests need only what it wrote. The weights are those of MODEL beside this file, computed in
+Needs torch and transformers; tests need only the output. The weights are those of MODEL next to this file, computed in
 f64. FILE holds
   sequence_length, documents   lists of tokens
   MODEL.all                    {tokens, loss}: the documents laid end to end and cut into windows of sequence_length + 1

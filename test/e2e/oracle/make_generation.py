@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Records how transformers continues prompts: the oracle for dtc sample.
 
-    make_generation.py BUILD FILE      writes FILE, generation.json beside this script, for all recorded models
+    make_generation.py BUILD FILE      writes FILE, generation.json next to this script, for all recorded models
 
-Needs torch and transformers, and in BUILD what ../driver.py looks for; tests need only what it wrote. Weights are those of the
-folders beside this file, for POSITIONS positions (write_longer of ../config_cases.py). Of each model, prompts and the 32 tokens by
-which transformers' generate goes on, greedily, in f64. Prompts are drawn until the likeliest token is everywhere ahead of the next by
-MARGIN, so that f32 chooses the same. The last prompt is of several windows' length where the model has windows.
+Needs torch and transformers, and in BUILD what ../driver.py looks for; tests need only the output. Weights are those of
+the folders next to this file, for POSITIONS positions (write_longer of ../config_cases.py). For each model, prompts and
+the 32 tokens with which transformers' generate continues them, greedily, in f64. Prompts are drawn until the likeliest
+token is ahead of the next by MARGIN everywhere, so that f32 chooses the same. The last prompt is several windows long
+where the model has windows.
 """
 
 import json

@@ -4,7 +4,7 @@
     make_grad_scaler.py FILE      writes FILE (grad_scaler.json, beside this script): for each case the first scale, the
                                   growth interval, which steps overflowed and the scale that each step was run with
 
-Needs torch; tests need only what it wrote.
+Needs torch; tests need only the output.
 """
 
 import json

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Records losses and gradient norms of the models of odd_rows.py, in f64, and how far PyTorch's bf16 autocast strays.
 
-    make_odd_rows.py FILE      writes FILE, which is odd_rows.json beside this
+    make_odd_rows.py FILE      writes FILE, which is odd_rows.json next to this script
 
 Needs torch and transformers. For each model and centre: "loss" and "grad_norm", lists over batches, of the mean loss; and
 "loss_deviation" and "grad_norm_deviation" of autocast: the root of the mean of squares of the relative differences.

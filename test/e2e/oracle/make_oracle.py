@@ -3,7 +3,8 @@
 
     make_oracle.py DIRECTORY      writes DIRECTORY/MODEL/ for all of MODELS
 
-Needs torch, transformers and safetensors; tests need only what it wrote, which lies beside this file. Each folder holds
+Needs torch, transformers and safetensors; tests need only the output, which is stored next to this file. Each folder
+holds
   config.json, model.safetensors   the model as transformers saves it, f32 weights
   expected.safetensors             tokens, targets [2, 16] i32 (-100: ignored); loss_sum f64, the sum over valid
                                    targets; token_count i32; logits f64; and for each tensor NAME of
@@ -90,7 +91,7 @@ MODELS = {  # the seed of its weights and tokens (None: after those of the model
 
 
 def randomise(model, generator):
-    """Weights large enough that every part of the model matters to the loss."""
+    """Weights large enough that every part of the model affects the loss."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator)
@@ -121,7 +122,7 @@ def record(model, folder, generator):
     model.double().train()
     tokens = torch.randint(0, VOCABULARY, (BATCH, SEQUENCE), generator=generator)
     targets = torch.randint(0, VOCABULARY, (BATCH, SEQUENCE), generator=generator)
-    if model.config.pad_token_id is not None:  # its embedding gets no gradient where it is looked up
+    if model.config.pad_token_id is not None:  # lookups give its embedding no gradient
         tokens[0, 2] = tokens[1, 9] = model.config.pad_token_id
     targets[0, 3] = targets[0, 15] = targets[1, 0] = targets[1, 7] = targets[1, 8] = -100
     logits = model(input_ids=tokens).logits

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Records how PyTorch rounds weights to 16 bits, and how Hugging Face's tools cut a model into files.
+"""Records how PyTorch rounds weights to 16 bits, and how Hugging Face's tools split a model into files.
 
-    make_rounding.py       writes rounding/ beside this script
+    make_rounding.py       writes rounding/ next to this script
 
-Needs torch, safetensors and huggingface_hub; test/e2e/export_run_test.py needs only what this wrote.
-  config.json         of a model that `dtc export` reads; its tensors are no model's
+Needs torch, safetensors and huggingface_hub; test/e2e/export_run_test.py needs only the output.
+  config.json         of a model that `dtc export` reads; its tensors belong to no model
   model.safetensors   F32: random bit patterns that are finite in all types; values halfway between two of bf16, two of
                       f16, and their neighbours; subnormal values; zeros of both signs
-  bf16.safetensors    the same by torch.Tensor.to(torch.bfloat16)
-  f16.safetensors     the same by torch.Tensor.to(torch.float16)
+  bf16.safetensors    the same, rounded by torch.Tensor.to(torch.bfloat16)
+  f16.safetensors     the same, rounded by torch.Tensor.to(torch.float16)
   shards.json         by largest size of a file in bytes, as bf16: which file has which tensor, by
                       huggingface_hub.split_torch_state_dict_into_shards
 """

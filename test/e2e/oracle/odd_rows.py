@@ -1,13 +1,13 @@
-"""Small gpt2 models with rows of 16k + 1 elements, whose logits lie around a number, as those of pretrained models do.
+"""Small gpt2 models with rows of 16k + 1 elements, whose logits are around a number, as in pretrained models.
 
-Shared by make_odd_rows.py, which records what PyTorch makes of them, and test/e2e/odd_rows_run_test.py: the weights are
+Shared by make_odd_rows.py, which records PyTorch's results for them, and test/e2e/odd_rows_run_test.py: the weights are
 drawn here so that none need to be stored.
 """
 
 import random
 
 CENTRES = (-30, 0, 30)
-BATCHES = 4  # one step each, on a file of its own; one step's deviation may be small by luck
+BATCHES = 4  # one step each, on its own file; a single step's deviation may be small by chance
 SAMPLES, SEQUENCE, EMBED = 4, 16, 8
 MODELS = {  # name: vocabulary, inner dimension
     "gpt2_vocabulary": (50257, 32),
@@ -24,7 +24,7 @@ def config(name):
 
 def weights(name, centre):
     """{tensor: (shape, values)}. All tokens' embeddings have 1 in the first dimension, and the last norm adds `centre`
-    there: that is by how much it moves all logits."""
+    there, which moves all logits by that much."""
     vocabulary, inner = MODELS[name]
     source = random.Random(5)
 

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Records what PyTorch and transformers make of six training runs of 50 steps: the oracle for dtc from end to end.
+"""Records what PyTorch and transformers compute in six training runs of 50 steps: the oracle for dtc from end to end.
 
     record_runs.py DIRECTORY      writes DIRECTORY/tokens.bin and DIRECTORY/RUN/ for each run below
 
-Needs torch, transformers, numpy and safetensors; test/e2e/oracle_run_test.py needs only what this wrote, which lies in
-runs/ beside it. Each folder holds
+Needs torch, transformers, numpy and safetensors; test/e2e/oracle_run_test.py needs only the output, which is stored in
+runs/ next to it. Each folder holds
   config.json, model.safetensors   the model before the first step, as transformers writes it, f32 weights
   train.toml                       the run's settings, as dtc reads them
   steps.json                       lists of loss (mean over the step's tokens), grad_norm (of the mean gradient, before
                                    clipping) and lr, one entry a step; and the held-out loss after the last
   final.safetensors                the weights after the last step, rounded to f32
-PyTorch computes in f64; transformers takes its RMS norms and rotary angles in f32 all the same. Models, losses,
-clipping, optimizers and schedules are PyTorch's and transformers' own. What dtc documents is written again here: which
-samples make a batch (runtime/data/sampler.h), and which elements dropout zeroes (runtime/abi/random.h). Every run is made
-twice, once stopped after 20 steps and resumed from saved state: both must agree to the last bit.
+PyTorch computes in f64; transformers computes its RMS norms and rotary angles in f32 nevertheless. Models, losses,
+clipping, optimizers and schedules are PyTorch's and transformers' own. What dtc documents is implemented here again:
+which samples form a batch (runtime/data/sampler.h), and which elements dropout zeroes (runtime/abi/random.h). Every run
+is made twice, once stopped after 20 steps and resumed from saved state: both must agree to the last bit.
 """
 
 import copy
@@ -131,11 +131,11 @@ class Data:
 
     @staticmethod
     def windows(tokens):
-        """Each has one token more than it has inputs, which it shares with the next."""
+        """Each has one token more than it has inputs, and shares it with the next."""
         return [tokens[i * SEQUENCE:(i + 1) * SEQUENCE + 1] for i in range((len(tokens) - 1) // SEQUENCE)]
 
     def rows(self, first, count):
-        """Training samples, counted over all epochs, each of which has an order of its own."""
+        """Training samples, counted over all epochs, each of which has its own order."""
         samples = []
         for sample in range(first, first + count):
             epoch, index = divmod(sample, len(self.training))
@@ -144,7 +144,7 @@ class Data:
 
 
 def write_tokens(path, generator):
-    """Tokens that a model can learn: each is mostly decided by the one before. The format is llm.c's."""
+    """Tokens that a model can learn: each is mostly determined by the one before. The format is llm.c's."""
     follower = torch.randperm(VOCABULARY, generator=generator).tolist()
     guess = torch.randint(0, VOCABULARY, (TOKENS,), generator=generator).tolist()
     sure = torch.rand(TOKENS, generator=generator).tolist()
@@ -156,7 +156,7 @@ def write_tokens(path, generator):
 
 
 # Dropout: a draw for each element of the tensor of the whole batch, in row-major order, from the stream of (seed, step,
-# site). Sites count the model's dropouts that do something, in the order in which it comes to them.
+# site). Sites count the model's dropouts with a non-zero rate, in the order in which the model reaches them.
 
 class Dropout:
     def __init__(self):
@@ -183,7 +183,7 @@ torch.nn.functional.dropout = DROPOUT  # nn.Dropout and transformers' attention 
 # Training, as a PyTorch user writes it.
 
 def make_model(config, generator):
-    """Weights large enough that every part of the model matters to the loss; biases and norms too, to find a wrong use."""
+    """Weights large enough that every part of the model affects the loss; biases and norms too, to find a wrong use."""
     config = copy.deepcopy(config)
     config._attn_implementation = "eager"
     model = transformers.AutoModelForCausalLM.from_config(config)
@@ -198,7 +198,7 @@ def make_model(config, generator):
 
 
 def make_optimizer(model, run):
-    """Weight decay is for matrices, not for biases and norms."""
+    """Weight decay applies to matrices, not to biases and norms."""
     parameters = list(model.parameters())
     groups = [{"params": [p for p in parameters if p.dim() >= 2], "weight_decay": run["weight_decay"]},
               {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0}]
@@ -242,7 +242,7 @@ def train_step(model, optimizer, schedule, data, run, step):
 
 
 def train(initial, data, run, stop=None):
-    """All steps; after `stop` of them everything is saved, made anew and loaded."""
+    """All steps; after `stop` of them everything is saved, created anew and loaded."""
     def make():
         model = copy.deepcopy(initial).double().train()
         optimizer = make_optimizer(model, run)

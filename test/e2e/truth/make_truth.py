@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Records what PyTorch makes of ten steps of a small GPT-2: what truth_run_test.py compares dtc with.
+"""Records what PyTorch computes in ten steps of a small GPT-2: truth_run_test.py compares dtc with it.
 
     make_truth.py DIRECTORY
 
 Needs torch, transformers and safetensors. DIRECTORY gets
   config.json, model.safetensors   the model before the first step, f32 weights
-  tokens.bin                       four samples of 16 tokens and their targets, which every step takes all of
+  tokens.bin                       four samples of 16 tokens and their targets; every step takes all of them
   losses.json                      the loss of each of ten steps of AdamW, in f64
   gradients.safetensors            of the first step's loss, the mean over its 64 targets; stored in f32
 """

@@ -1,4 +1,4 @@
-// Text that parses but is no model is refused, not trusted.
+// Text that parses but is not a model is refused, not trusted.
 
 // RUN: split-file %s %t
 // RUN: sh -c 'dtc compile %t/permutation.mlir --compile-to model; test $? = 3' 2>&1 | FileCheck %s --check-prefix=PERMUTATION

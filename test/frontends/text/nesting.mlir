@@ -1,4 +1,4 @@
-// Text that nests thousands deep, in brackets, through aliases or in the sums of affine maps, is refused before the
+// Text that nests thousands deep, in brackets, through aliases or in sums of affine maps, is refused before the
 // parser would end the process.
 
 // RUN: %python -c "print('module attributes {dt.a = ' + '[' * 100000 + ']' * 100000 + '} {}')" > %t.brackets.mlir

@@ -1,4 +1,4 @@
-// The code of GPU kernels as the stand-in runs it, in place of PTX and cubins: linked into a compiler, this exchanges
+// The code of GPU kernels as the stand-in runs it, instead of PTX and cubins: linked into a compiler, this replaces
 // passes/lower/cuda/GpuSections.cpp.
 #include "passes/lower/code/Optimize.h"
 #include "passes/lower/cpu/Linker.h"

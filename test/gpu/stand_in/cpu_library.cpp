@@ -15,7 +15,7 @@
 namespace dtc::test {
 namespace {
 
-/// A kernel, and its grid as it follows from its scalars (runtime/abi/library).
+/// A kernel, and its grid as computed from its scalars (runtime/abi/library).
 struct CpuKernel {
   dtc_kernel_fn function;
   int64_t (*grid)(std::span<const int64_t> scalars);
@@ -37,7 +37,7 @@ CpuKernel findCpuKernel(std::string_view symbol) {
   return {nullptr, nullptr};
 }
 
-/// One launch; the stream comes to it once or, as part of a graph, again and again.
+/// One launch; the stream reaches it once or, as part of a graph, repeatedly.
 struct Call {
   CpuKernel kernel;
   std::vector<void *> buffers;

@@ -7,8 +7,8 @@
 
 namespace dtc::test {
 
-/// Functions of the library's names that do the work when the stream comes to them; what else there is are the
-/// library's own attempts.
+/// Functions with the library's names that do the work when the stream reaches them; everything else is the library's
+/// own attempts.
 std::unique_ptr<cuda::LibraryKernels> makeCpuLibrary();
 
 } // namespace dtc::test

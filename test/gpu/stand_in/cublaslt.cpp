@@ -1,10 +1,11 @@
 // A stand-in for cuBLASLt: products by plain loops in f64, in the order of the stand-in driver's streams where that is
-// loaded, else at once on the host's memory. What the manual forbids is refused, and said on the standard error output:
-// types that do not go together, sizes that do not fit, leading dimensions that are too small, results that overlap,
-// addresses less aligned than the algorithm was asked for, too little workspace, an algorithm for another product.
-// The stand-in is in one file because it is one library's table of functions, which are short and share its objects.
+// loaded, otherwise at once on the host's memory. What the manual forbids is refused, and reported on the standard
+// error: types that do not go together, sizes that do not fit, leading dimensions that are too small, results that
+// overlap, addresses less aligned than the algorithm was requested for, too little workspace, an algorithm for another
+// product. The stand-in is in one file because it is one library's table of functions, which are short and share its
+// objects.
 //
-// The algorithm that it finds does what those of the real one may: it destroys its workspace, and where sums in the
+// The algorithm that it finds does what those of the real library may: it destroys its workspace, and where sums in the
 // type of the result are allowed it rounds such sums.
 //
 // DTC_STAND_IN_CUBLASLT in the environment: with "few" it has no epilogues, with "slow" products with one take longer
@@ -53,7 +54,7 @@ struct OperationState {
   bool hasAux() const { return epilogue == EpilogueGeluAuxBias || epilogue == EpilogueGeluGradient; }
 };
 
-/// What the manual says holds where nothing is set.
+/// The defaults of the manual.
 struct PreferenceState {
   uint64_t workspace = 0;
   uint32_t reductions = 7;
@@ -102,17 +103,18 @@ void writeAt(int type, std::byte *data, int64_t index, double value) {
   std::memcpy(data + index * element.bytes, &bits, element.bytes);
 }
 
-/// What an algorithm does, as bits beside its number. One that was named among several is slow as a real one may be.
+/// The variants of an algorithm, as bits next to its number. One that was named among several is slow, as a real one
+/// may be.
 enum : uint64_t { RoundsParts = 1 << 8, TakesTime = 1 << 9, NumberMask = 0xff };
 
-/// The first that the heuristic names is not the fastest. Far apart: other work must not turn them around. They pass on
-/// the GPU's clock alone, so nobody waits.
+/// The first one that the heuristic names is not the fastest. The times are far apart: other work must not reorder
+/// them. They pass only on the GPU's clock, so nobody waits.
 constexpr std::chrono::milliseconds Durations[DTC_STAND_IN_ALGORITHMS] = {
     std::chrono::milliseconds(200), std::chrono::milliseconds(400), std::chrono::milliseconds(0)};
 constexpr std::chrono::milliseconds SlowEpilogue(600);
 std::atomic<int> productsRun[DTC_STAND_IN_ALGORITHMS]; ///< by the algorithm's number
 
-/// One product, until the stream comes to it.
+/// One product, until the stream reaches it.
 struct Product {
   OperationState operation;
   LayoutState a, b, c; ///< D has the layout of C
@@ -142,7 +144,7 @@ size_t bytesOf(const LayoutState &layout) {
   return abi::bytesOf(elementOf(layout.type), uint64_t(last));
 }
 
-/// beta C, column by column, if it counts at all. Leaves NaN in D, so that a result over an operand shows.
+/// beta C, column by column, if it counts at all. Leaves NaN in D, so that a result that overwrites an operand shows.
 std::vector<double> Product::takeC() const {
   std::vector<double> scaled;
   auto forEach = [&](auto &&visit) {
@@ -168,7 +170,7 @@ std::vector<double> Product::factors(const LayoutState &layout, const std::byte 
   return values;
 }
 
-/// Adds products to sums, for each sum in the order of `k`. Factors lie as [k][row] and [column][k].
+/// Adds products to sums, for each sum in the order of `k`. Factors are stored as [k][row] and [column][k].
 static void addProducts(std::vector<double> &sums, const std::vector<double> &a, const double *b, uint64_t begin,
                         uint64_t end) {
   for (uint64_t k = begin; k < end; ++k)
@@ -176,8 +178,8 @@ static void addProducts(std::vector<double> &sums, const std::vector<double> &a,
       sums[row] += a[k * sums.size() + row] * b[k];
 }
 
-// Written apart from the compiler's and the interpreter's: by e^2u, and the derivative by the difference quotient's
-// limit.
+// Independent of the compiler's and the interpreter's implementation: by e^2u, and the derivative by the limit of the
+// difference quotient.
 double gelu(double x) {
   double u = std::sqrt(2 / M_PI) * (x + 0.044715 * std::pow(x, 3));
   return x / (1 + std::exp(-2 * u));
@@ -334,7 +336,7 @@ bool resultsOverlap(const LayoutState &c) {
   return columns.size() < c.columns * uint64_t(c.batch);
 }
 
-/// What an algorithm is for, as a number.
+/// The problem that an algorithm is for, as a number.
 uint64_t markOf(const OperationState &operation, const LayoutState &a, const LayoutState &b, const LayoutState &c) {
   uint64_t mark = 1469598103934665603u;
   auto add = [&](auto value) { mark = (mark ^ uint64_t(value)) * 1099511628211u; };
@@ -369,7 +371,7 @@ const char *cublasLtGetStatusName(int status) {
                                      : "CUBLAS_STATUS_NOT_INITIALIZED";
 }
 
-/// A library of a later CUDA than the driver's is loaded, and does not work.
+/// A library of a later CUDA version than the driver's can be loaded, but does not work.
 int cublasLtCreate(Handle *handle) {
   int version = DTC_STAND_IN_CUDA * 1000;
   if (auto *ask = findInDriver<dtc::cuda::Driver::driverGetVersion_fn>("cuDriverGetVersion"))

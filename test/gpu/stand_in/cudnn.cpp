@@ -1,14 +1,14 @@
-// A stand-in for cuDNN's graph interface: descriptors that refuse what the manual does, and graphs of operations done
-// one after the other in f64 (cudnn_graph.h), in the order of the stand-in driver's streams where that is loaded, else
-// at once on the host's memory. What is wrong is said on the standard error output.
+// A stand-in for cuDNN's graph interface: descriptors that refuse what the manual forbids, and graphs of operations run
+// one after the other in f64 (cudnn_graph.h), in the order of the stand-in driver's streams where that is loaded,
+// otherwise at once on the host's memory. Errors are reported on the standard error.
 //
-// Heuristics name three engines, as real ones may: one that needs more workspace than anybody has, one that gives other
-// bits each time and says so, and one that is good. Workspace is destroyed.
+// Heuristics name three engines, as real ones may: one that needs more workspace than anybody has, one that gives
+// different bits each time and says so, and a good one. Workspace is destroyed.
 //
 // DTC_STAND_IN_CUDNN in the environment changes it:
 //   refuses        heuristics name no engine
 //   fails          the good engine's plan cannot be launched
-//   version=91500  the version that it says it is
+//   version=91500  the version that it claims to be
 #include "runtime/kernels/cuda/cudnn.h"
 #include "test/gpu/stand_in/cudnn_graph.h"
 #include "test/gpu/stand_in/find.h"
@@ -33,7 +33,7 @@ struct cudnnContext {
 namespace {
 
 thread_local std::string lastError;
-std::atomic<int> changes = 0; ///< of the engine that gives other bits each time
+std::atomic<int> changes = 0; ///< of the engine that gives different bits each time
 
 int refuse(Status status, const std::string &why) {
   lastError = why;
@@ -59,7 +59,7 @@ struct Value {
 /// Which engine of those below.
 enum Engine : int64_t { TooLarge, Changing, Good, Engines };
 
-/// What is known of a descriptor. Others that are set in it are kept as they were then.
+/// What is known of a descriptor. Other descriptors set in it are kept as they were then.
 struct State {
   int type = -1;
   bool isFinal = false;
@@ -223,8 +223,8 @@ std::string finishPack(const State &state) {
 
 int64_t workspaceOf(int64_t engine) { return engine == TooLarge ? INT64_MAX / 2 : 384; }
 
-/// One launch of a plan, until the stream comes to it: again and again, if that is captured. The code is the plan's,
-/// and goes with it: a stream or CUDA graph that has it longer, be it only to give it back, ends the process.
+/// One launch of a plan, until the stream reaches it: repeatedly, if that is captured. The code belongs to the plan and
+/// is freed with it: a stream or CUDA graph that holds it longer, even only to free it, ends the process.
 struct Launch {
   std::weak_ptr<State> plan;
   std::shared_ptr<const OperationsGraph> graph;
@@ -264,7 +264,7 @@ struct Launch {
       return;
     }
     std::fill_n(scratch, workspaceBytes, std::byte(0xff));
-    if (engine == Changing) // so that whoever takes it is noticed
+    if (engine == Changing) // so that using it is noticed
       for (auto &[number, value] : numbers)
         value *= 1 + float(++changes) / 64;
     graph->run(places);
@@ -379,7 +379,7 @@ int cudnnBackendFinalize(Descriptor descriptor) {
   return Success;
 }
 
-/// Descriptors that are asked for are given by whoever asks.
+/// The caller provides the descriptors that it asks for.
 int cudnnBackendGetAttribute(Descriptor descriptor, int attribute, int type, int64_t most, int64_t *count,
                              void *values) {
   State &state = stateOf(descriptor);

@@ -56,7 +56,7 @@ struct Values {
   double &at(const Sizes4 &i) {
     return elements[size_t(((i[0] * sizes[1] + i[1]) * sizes[2] + i[2]) * sizes[3] + i[3])];
   }
-  /// Where a dimension is smaller than another's, one element serves several that follow each other.
+  /// Where a dimension is smaller than another's, one element serves several consecutive ones.
   double shared(Sizes4 i, const Sizes4 &others) {
     for (size_t d = 0; d < 4; ++d)
       i[d] /= others[d] / sizes[d];
@@ -296,7 +296,7 @@ private:
     });
   }
 
-  /// The same places, by other indices.
+  /// The same elements, by other indices.
   static void reshape(const GraphOperation &op, Values &a, Values &result) {
     std::vector<double> storage(size_t(op.result.span()), NAN);
     forEach(a.sizes, [&](const Sizes4 &i) { storage[size_t(op.operands[0].offsetOf(i))] = a.at(i); });

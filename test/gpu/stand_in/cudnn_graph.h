@@ -1,5 +1,5 @@
-// Operation graphs of the stand-in for cuDNN: what the manual asks of them, and a plain interpreter. It knows
-// operations and not what they make together: a graph that means something else gives something else.
+// Operation graphs of the stand-in for cuDNN: what the manual requires of them, and a plain interpreter. It knows
+// single operations and not their combination: a graph that means something else gives a different result.
 #pragma once
 
 #include "runtime/abi/element_type.h"
@@ -47,7 +47,7 @@ struct GraphOperation {
 struct OperationsGraph {
   std::vector<GraphOperation> operations; ///< each after those whose results it reads
 
-  /// Puts operations in order. Why this is no graph; empty: it is.
+  /// Sorts operations. Returns why this is not a graph; empty: it is.
   std::string finish();
   /// Tensors that need an address.
   const std::map<int64_t, GraphTensor> &given() const { return outside; }

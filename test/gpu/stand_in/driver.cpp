@@ -15,13 +15,13 @@ using dtc::test::complain;
 using dtc::test::current;
 using dtc::test::State;
 
-// The functions have their C names, and what they are declared as is driver.h's.
+// The functions have their C names, with the types that driver.h declares.
 #define DTC_STAND_IN_DECLARE(member, symbol, ...) extern "C" Driver::member##_fn symbol;
 DTC_CUDA_FUNCTIONS(DTC_STAND_IN_DECLARE)
 
 namespace {
 
-/// A call: alone, and refused where all are.
+/// A call: one at a time, and refused where all are.
 struct Call {
   explicit Call(bool needsContext = true) : state(State::get()), lock(state.mutex), result(state.begin(needsContext)) {}
 
@@ -30,7 +30,7 @@ struct Call {
   int result;
 };
 
-/// One that cannot be part of a graph, and is not to be made by a thread that captures one.
+/// A call that cannot be part of a graph, and must not be made by a thread that captures one.
 struct OutsideGraphs : Call {
   OutsideGraphs() {
     if (result != Success || !state.isCapturing())
@@ -51,11 +51,11 @@ int cuInit(unsigned flags) {
   std::lock_guard lock(state.mutex);
   if (flags != 0)
     return InvalidValue;
-  // As in a process of its own: each test says what it wants.
+  // As in a process of its own: each test sets what it wants.
   state.settings = dtc::test::Settings::read();
   state.failure = Success;
   state.launches = state.launchesGiven = 0;
-  if (state.streams.empty()) { // nobody is there; a GPU that was lost was given nothing back
+  if (state.streams.empty()) { // nobody is there; nothing was returned to a GPU that was lost
     state.memory.clear();
     state.used = 0;
   }
@@ -232,7 +232,7 @@ int cuMemsetD8Async(DevicePointer target, unsigned char value, size_t bytes, Str
   });
 }
 
-/// The host's memory must be pinned: else a copy would be one that waits.
+/// The host's memory must be pinned: otherwise a copy would wait.
 static int copyWithHost(void *host, DevicePointer device, size_t bytes, bool toHost, StreamHandle stream) {
   Call call;
   if (!call.state.isPinned(host, bytes)) {
@@ -269,7 +269,7 @@ int cuMemcpyDtoDAsync_v2(DevicePointer target, DevicePointer source, size_t byte
   });
 }
 
-/// Between the memory of the device and of the host, which must be pinned still when the copy takes place.
+/// Between the memory of the device and of the host, which must still be pinned when the copy takes place.
 int cuMemcpyAsync(DevicePointer target, DevicePointer source, size_t bytes, StreamHandle stream) {
   Call call;
   return call.state.give(stream, [=, &state = call.state] {
@@ -414,7 +414,7 @@ int cuEventSynchronize(EventHandle event) {
   return call.result == Success && event->stream ? call.state.run(*event->stream, event->point) : call.result;
 }
 
-/// A GPU that is busy with what somebody waits for answers that it is: whoever asks must not wait too.
+/// A GPU that is busy with what somebody waits for answers that it is: the caller must not wait too.
 int cuEventQuery(EventHandle event) {
   State &state = State::get();
   std::unique_lock lock(state.mutex, std::try_to_lock);
@@ -440,7 +440,7 @@ int cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned flags) {
 // Kernels
 //===----------------------------------------------------------------------===//
 
-/// How long an ELF file is: its section headers are at the end.
+/// The length of an ELF file: its section headers are at the end.
 static size_t bytesOf(const Elf64_Ehdr &header) { return header.e_shoff + size_t(header.e_shnum) * header.e_shentsize; }
 
 /// Loaded from a file without a name, which stays open: the dynamic linker takes equal paths for one library.
@@ -559,6 +559,6 @@ void *dtc_stand_in_reach(DevicePointer address, size_t bytes) {
 
 void dtc_stand_in_take_time(int64_t nanoseconds) {
   State &state = State::get();
-  std::lock_guard lock(state.mutex); // whoever has the work done holds it
+  std::lock_guard lock(state.mutex); // the caller that has the work done holds it
   state.ahead += std::chrono::nanoseconds(nanoseconds);
 }

@@ -1,4 +1,4 @@
-// How stand-ins of NVIDIA's libraries, and tests, come by what the stand-in driver has beside the driver's functions.
+// How stand-ins of NVIDIA's libraries, and tests, find what the stand-in driver has besides the driver's functions.
 #pragma once
 
 #include "test/gpu/stand_in/stand_in.h"

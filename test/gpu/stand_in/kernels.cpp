@@ -1,4 +1,4 @@
-// Kernels as the stand-in loads them, written by hand: for tests of the device alone.
+// Handwritten kernels as the stand-in loads them, for tests of the device alone.
 #include "test/gpu/machine.h"
 
 #define DTC_KERNEL(name, count)                                                                                        \
@@ -30,7 +30,7 @@ DTC_KERNEL(accumulate, 4) {
   }
 }
 
-/// How many threads there are, plus what is added, to every element. Values, what is added; grid, threads.
+/// Adds the number of threads, plus what is added, to every element. Values, what is added; grid, threads.
 DTC_KERNEL(threads, 4) {
   auto first = gpu_hooks.block() * 256 + gpu_hooks.thread();
   for (auto i = first; i < int64_t(arguments[2]); i += int64_t(arguments[3]))

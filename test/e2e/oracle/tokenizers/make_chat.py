@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Makes two chat tokenizers and records what transformers' apply_chat_template makes of conversations (chat.json).
+"""Makes two chat tokenizers and records the results of transformers' apply_chat_template for conversations (chat.json).
 
-chat_marked: its template, in tokenizer_config.json, marks answers by {% generation %}, and uses what templates of models use:
-raise_exception, tojson, namespaces, loop controls, trimmed contents. chat_plain: the template in chat_template.jinja marks
-nothing. Its expected masks are transformers' of the same template with marks around what an answer adds to its prompt.
+chat_marked: its template, in tokenizer_config.json, marks answers by {% generation %}, and uses what templates of real
+models use: raise_exception, tojson, namespaces, loop controls, trimmed contents. chat_plain: the template in
+chat_template.jinja marks nothing. Its expected masks are those of transformers for the same template, with marks around
+what an answer adds to its prompt.
 
     python3 make_chat.py   (in this folder; needs transformers 5.24, tokenizers 0.23, jinja2)
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes a tokenizer as those of Llama 2, Mistral and Gemma are (fallback/): spaces are U+2581, what has no piece becomes a token
-for each byte, and decoding leaves out the space before the first word.
+"""Makes a tokenizer like those of Llama 2, Mistral and Gemma (fallback/): spaces are U+2581, text without a piece
+becomes a token for each byte, and decoding drops the space before the first word.
 
     python3 make_fallback.py   (in this folder, after make_tokenizers.py; needs tokenizers 0.23)
 """

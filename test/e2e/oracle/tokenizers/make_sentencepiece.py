@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Trains two small models of sentencepiece and records what its Python package makes of documents with them
-(sentencepiece.json). llama.model is a BPE that falls back to bytes, t5.model a unigram model with other numbers for its control
-pieces.
+"""Trains two small models of sentencepiece and records the tokens that its Python package makes of documents with them
+(sentencepiece.json). llama.model is a BPE that falls back to bytes, t5.model a unigram model with different numbers for
+its control pieces.
 
     python3 make_sentencepiece.py   (in this folder, after make_tokenizers.py; needs sentencepiece 0.2)
 """

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Makes two tokenizers and records what Hugging Face's tokenizers make of documents with them (expected.json).
+"""Makes two tokenizers and records the tokens that Hugging Face's tokenizers make of documents with them
+(expected.json).
 
-gpt2style: a BPE of bytes with <|endoftext|>, which tokenizer_config.json names as the end. llamastyle: its special tokens are
-numbered behind others, it puts <s> before each document, and asks for truncation to 8 tokens and for padding, which a corpus
-must not have.
+gpt2style: a byte-level BPE with <|endoftext|>, which tokenizer_config.json names as the end. llamastyle: its special
+tokens have higher numbers than others, it puts <s> before each document, and it asks for truncation to 8 tokens and for
+padding, which must not happen to a corpus.
 
     python3 make_tokenizers.py   (in this folder; needs tokenizers 0.23)
 """
