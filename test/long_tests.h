@@ -1,4 +1,4 @@
-// What `scripts/test --all` tries more of.
+// What `scripts/test --all` tests more of.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// What the code under test says when it refuses.
+// The message with which the code under test refuses.
 #pragma once
 
 #include "runtime/support/error.h"

@@ -1,5 +1,5 @@
-// Algorithms for products that are chosen by time, on the stand-ins for the driver and for cuBLASLt: its heuristic's
-// last algorithm is the fastest.
+// Algorithms for products that are chosen by time, on the stand-ins for the driver and for cuBLASLt: the last algorithm
+// that its heuristic names is the fastest.
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/epilogue.h"
 #include "runtime/device/cuda/cuda_device.h"
@@ -74,7 +74,7 @@ protected:
     device->launch(product, buffers, scalars, 1, 1);
   }
 
-  /// How many products each algorithm has done since it was asked last.
+  /// How many products each algorithm has done since the last call.
   std::vector<int> run() {
     device->wait(device->record());
     void *library = dlopen("libcublasLt.so.13", RTLD_NOW | RTLD_NOLOAD);
@@ -110,7 +110,7 @@ TEST_F(Tuning, IsNotDoneUnasked) {
   EXPECT_THAT(result(), Each(1.0f));
 }
 
-// One launch that does not count, four that are timed; then the fastest does the work, and that of later launches.
+// One launch that does not count, four that are timed; then the fastest does the work, also that of later launches.
 TEST_F(Tuning, KeepsTheFastestOfAShape) {
   makeDevice(true, "dtc_cuda_gemm");
   EXPECT_THAT(multiplied(), ElementsAre(5, 5, 5 + 1));
@@ -129,7 +129,7 @@ TEST_F(Tuning, IsDoneOnceForAFile) {
   EXPECT_EQ(readFile(file), choices);
 }
 
-// Two ranks that come to a product at once: one times, and both take its choice.
+// Two ranks that reach a product at the same time: one times, and both use its choice.
 TEST_F(Tuning, IsOneRanksAtATime) {
   cuda::ChoiceFile first(file), second(file);
   std::atomic<int> made = 0;
@@ -173,7 +173,7 @@ TEST_F(Tuning, TimesAnEpilogueOfItsOwnToo) {
   EXPECT_THAT(result(), Each(2.0f));
 }
 
-// So it does where cuBLASLt has none, timed or not, in a graph or not.
+// The same where cuBLASLt has none, timed or not, in a graph or not.
 TEST_F(Tuning, DoesWithoutEpilogues) {
   setenv("DTC_STAND_IN_CUBLASLT", "few", 1);
   for (bool tunes : {false, true}) {
@@ -190,7 +190,7 @@ TEST_F(Tuning, DoesWithoutEpilogues) {
   unsetenv("DTC_STAND_IN_CUBLASLT");
 }
 
-// An accumulator in place is what it was before anything was timed.
+// An accumulator in place has the same contents as before the timing.
 TEST_F(Tuning, AddsToAnAccumulatorOnce) {
   makeDevice(true, "dtc_cuda_product$accumulate");
   EXPECT_THAT(multiplied(), ElementsAre(5, 5, 5 + 1));
@@ -199,14 +199,14 @@ TEST_F(Tuning, AddsToAnAccumulatorOnce) {
   EXPECT_THAT(result(), Each(12.0f));
 }
 
-// All memory is taken by the tensors and the kernels' scratch.
+// The tensors and the kernels' scratch take all memory.
 TEST_F(Tuning, WithoutMemoryForTheAccumulatorTakesTheFirst) {
   makeDevice(true, "dtc_cuda_product$accumulate", "memory=4944");
   EXPECT_THAT(multiplied(), ElementsAre(1, 0, 0));
   EXPECT_THAT(result(), Each(11.0f));
 }
 
-// What is captured is not done, so it has no time.
+// Captured work does not run, so it has no time.
 TEST_F(Tuning, IsNotDoneInAGraph) {
   makeDevice(true, "dtc_cuda_gemm");
   ASSERT_TRUE(device->beginSequence());

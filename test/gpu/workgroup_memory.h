@@ -1,6 +1,6 @@
-// Workgroup memory of a GPU's block, which notes who touches each word, and says what a real one would not: words that
-// are read before they are written, two threads at one word without a barrier between, copies that nobody has waited
-// for.
+// Workgroup memory of a GPU's block, which records who accesses each word, and reports what a real one would not: words
+// that are read before they are written, two threads that access one word without a barrier between, copies that nobody
+// has waited for.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ class WorkgroupMemory {
 public:
   static constexpr int64_t pieceBytes = 16; ///< of a matrix's row, and of a copy
 
-  /// All threads have met: what they touched before they may touch again.
+  /// All threads have met: what they accessed before they may access again.
   void passBarrier() { ++barriers; }
 
   /// Where memory `number` begins, which has `size` elements of `bytes` bytes.
@@ -24,8 +24,8 @@ public:
     return (number + 1) * memorySpan;
   }
 
-  /// Notes that `who`, a thread or a warp, reads or writes an element of that memory: gives where it is, or says what
-  /// is wrong with that.
+  /// Notes that `who`, a thread or a warp, reads or writes an element of that memory: returns its address, or what is
+  /// wrong with the access.
   std::byte *touchElement(int64_t number, int64_t size, int64_t bytes, int64_t index, bool isWrite, int64_t who,
                           std::string &fault);
   /// The same of 16 bytes at an address.
@@ -35,7 +35,7 @@ public:
   void setOnItsWay(int64_t address, bool isOnItsWay);
 
 private:
-  /// Who touched a word of workgroup memory last, and after how many barriers.
+  /// Who accessed a word of workgroup memory last, and after how many barriers.
   struct Word {
     int64_t writer = -1, writtenAt = -1, reader = -1, readAt = -1;
     bool hasReaders = false; ///< several since the last barrier

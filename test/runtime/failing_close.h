@@ -1,5 +1,5 @@
-// close(2) that fails when a test says so: a file server may tell as late as this that its disk is full. For one source
-// file of an executable.
+// close(2) that fails when a test says so: a file server may report a full disk as late as this. For one source file of
+// an executable.
 #pragma once
 
 #include <cerrno>
@@ -13,7 +13,7 @@ inline int closeProblem = 0;
 
 } // namespace dtc::test
 
-/// Takes the place of the C library's.
+/// Replaces the C library's.
 extern "C" int close(int descriptor) {
   int result = static_cast<int>(syscall(SYS_close, descriptor));
   if (dtc::test::closeProblem == 0)

@@ -74,7 +74,7 @@ DTC_KERNEL(dtc_cuda_product$bias, 23) {
   }
 }
 
-/// Its first thread writes behind whatever it is given: buffer, bytes.
+/// Its first thread writes past the end of its buffer: buffer, bytes.
 DTC_KERNEL(stray, 2) {
   if (gpu_hooks.thread() == 0)
     at(arguments[0] + arguments[1], 0, true) = 1;

@@ -1,4 +1,4 @@
-// A driver that says it is new and has next to none of its functions.
+// A driver that claims to be new and lacks nearly all of its functions.
 extern "C" {
 
 int cuInit(unsigned) { return 0; }

@@ -1,17 +1,17 @@
 // A stand-in for NCCL, for ranks that are processes of one machine on stand-ins of GPUs: libnccl.so.2 for tests, never
-// installed. What ranks send passes through a file in shared memory, in the order of the stand-in driver's streams, so
-// a command waits for its peers where a GPU would, and other streams go on. Sums are in f32, in the order of ranks, and
-// rounded once.
+// installed. Messages between ranks pass through a file in shared memory, in the order of the stand-in driver's
+// streams, so a command waits for its peers where a GPU would, and other streams continue. Sums are in f32, in the
+// order of ranks, and rounded once.
 // The stand-in is in one file because it is one library's table of functions, which share their communicators.
 //
-// What NCCL leaves unsaid ends the process with words: ranks that start different commands, a communicator that is used
-// before it is set up, or asked for errors by two threads although it does not block; groups of calls that are left
-// open or are for several communicators, collectives in flight without an order between them, more in flight than a GPU
-// has room for, memory that peers cannot reach without a copy. Like NCCL it takes memory of the GPU: for each
-// communicator, and once more at its first command.
+// What NCCL leaves undefined ends the process with a message: ranks that start different commands, a communicator that
+// is used before it is set up, or asked for errors by two threads although it does not block; groups of calls that are
+// left open or are for several communicators, collectives in flight without an order between them, more in flight than
+// a GPU has room for, memory that peers cannot access without a copy. Like NCCL it allocates memory of the GPU: for
+// each communicator, and once more at its first command.
 //
-// DTC_STAND_IN_NCCL_VERSION in the environment is the version that it says it is, DTC_STAND_IN_NCCL_MEMORY the bytes
-// that it takes each time.
+// DTC_STAND_IN_NCCL_VERSION in the environment is the version that it claims to be, DTC_STAND_IN_NCCL_MEMORY the bytes
+// that it allocates each time.
 #include "runtime/comm/nccl/library.h"
 #include "test/gpu/stand_in/find.h"
 
@@ -41,10 +41,10 @@ namespace {
 }
 
 constexpr int UnhandledCudaError = 1;
-/// What a communicator's commands take of a GPU if nobody says otherwise, and what a small GPU has.
+/// The blocks of a GPU that a communicator's commands take by default, and those that a small GPU has.
 constexpr int DefaultBlocks = 32, BlocksOfGpu = 64;
 
-std::map<void *, size_t> reachable; // what ncclMemAlloc has given
+std::map<void *, size_t> reachable; // allocated by ncclMemAlloc
 
 template <typename T> T *find(const char *name) {
   T *function = dtc::test::findInDriver<T>(name);
@@ -53,13 +53,13 @@ template <typename T> T *find(const char *name) {
   return function;
 }
 
-/// The version that it says it is.
+/// The version that it claims to be.
 int version() {
   const char *text = std::getenv("DTC_STAND_IN_NCCL_VERSION");
   return text ? std::atoi(text) : 22809;
 }
 
-/// What one rank has sent another and is not read yet. Zero at first.
+/// What one rank has sent to another and has not been read yet. Zero at first.
 struct Box {
   static constexpr uint64_t Capacity = 4 << 20;
 
@@ -104,7 +104,7 @@ struct ncclComm {
   int ranks, self, splits = 0, room;
   bool blocks;
   std::atomic<int> polls = 2; ///< that are answered "in progress" before it is set up, or what it was given is
-  std::thread::id asker;      ///< who may ask one that does not block: whoever asks first
+  std::thread::id asker;      ///< the thread that may ask one that does not block: the first to ask
   std::vector<dtc::cuda::DevicePointer> taken; ///< memory of the GPU
   const std::byte *shown = nullptr, *shownEnd = nullptr;
   Box *boxes;
@@ -121,7 +121,7 @@ struct ncclComm {
     if (memory == MAP_FAILED)
       fail("no shared memory");
     boxes = static_cast<Box *>(memory);
-    gather(0); // all have it open: its name is needed no longer
+    gather(0); // all have it open: its name is no longer needed
     shm_unlink(name.c_str());
   }
   ~ncclComm() {
@@ -130,7 +130,7 @@ struct ncclComm {
       find<dtc::cuda::Driver::memFree_fn>("cuMemFree_v2")(address);
   }
 
-  /// Takes memory of the GPU, of which there may be too little.
+  /// Allocates memory of the GPU, of which there may be too little.
   bool take() {
     const char *text = std::getenv("DTC_STAND_IN_NCCL_MEMORY");
     dtc::cuda::DevicePointer address = 0;
@@ -158,7 +158,7 @@ struct ncclComm {
       fail("a communicator is used before it is set up, or has taken what it was given");
   }
 
-  /// How a call ends that begins something.
+  /// The result of a call that begins something.
   int begin() {
     polls = blocks ? 0 : 2;
     return blocks ? Success : InProgress;
@@ -186,7 +186,7 @@ struct Call {
   CUstream_st *stream;
 };
 
-/// What one group of calls gives a stream.
+/// The calls of one group that are given to a stream.
 struct Work {
   std::vector<Call> calls;
   uint64_t number = 0; ///< from 1, of those that have an order
@@ -348,8 +348,8 @@ void finish(const Call &call) {
   combine(call, terms, reach(call.output, bytes));
 }
 
-/// How many of the groups of calls that have an order were given and are done, and the blocks of those under way. A
-/// send or a receive alone has an order only if NCCL is asked for one: it may wait for what is given after it.
+/// How many of the ordered groups of calls were enqueued and are done, and the blocks of those in progress. A lone send
+/// or receive has an order only if NCCL is asked for one: it may wait for what is enqueued after it.
 uint64_t given = 0, done = 0;
 int blocks = 0;
 
@@ -358,7 +358,7 @@ bool keepsOrder() {
   return version() >= 22600 && asked && std::strcmp(asked, "1") == 0;
 }
 
-/// Takes its place on the GPU, where it waits for peers.
+/// Occupies its blocks of the GPU, where it waits for peers.
 bool begin(Work &work) {
   if (work.number && done + 1 != work.number) {
     if (!keepsOrder())
@@ -374,7 +374,7 @@ bool begin(Work &work) {
   return work.hasBegun = true;
 }
 
-/// Whether a group of calls is done. A message is gone when its peer has it: NCCL has room for small ones alone.
+/// Whether a group of calls is done. A message is gone when its peer has it: NCCL buffers only small ones.
 bool attempt(Work &work) {
   if (!work.hasBegun && !begin(work))
     return false;
@@ -456,7 +456,7 @@ int ncclCommInitRankConfig(Comm *comm, int ranks, UniqueId id, int rank, Config 
   return (*comm)->take() ? (*comm)->begin() : int(UnhandledCudaError);
 }
 
-/// The parent's way decides how this ends.
+/// The parent's setting decides how this ends.
 int ncclCommSplit(Comm comm, int color, int key, Comm *part, Config *config) {
   comm->requireReady();
   std::vector<int64_t> colors = comm->gather(color), keys = comm->gather(key);
@@ -476,7 +476,7 @@ int ncclCommSplit(Comm comm, int color, int key, Comm *part, Config *config) {
 }
 
 int ncclCommGetAsyncError(Comm comm, int *state) {
-  // At any time, not only while something is in progress: that is so short that hardly any test would meet it.
+  // At any time, not only while something is in progress: that is so short that hardly any test would hit it.
   if (!comm->blocks && comm->asker == std::thread::id())
     comm->asker = std::this_thread::get_id();
   if (!comm->blocks && comm->asker != std::this_thread::get_id())
@@ -524,7 +524,7 @@ int ncclCommDestroy(Comm comm) {
   delete comm;
   return Success;
 }
-int ncclCommAbort(Comm) { return Success; } // what is under way uses it
+int ncclCommAbort(Comm) { return Success; } // running work still uses it
 
 const char *ncclGetErrorString(int) { return "an error"; }
 const char *ncclGetLastError(Comm) { return ""; }

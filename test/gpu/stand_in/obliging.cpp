@@ -1,4 +1,4 @@
-// A driver that has no GPU and takes any code: with it cuDNN makes kernels for GPUs that are not here, from their
+// A driver that has no GPU and accepts any code: with it cuDNN makes kernels for GPUs that are not here, from their
 // properties, and says what it would run on them.
 #include <cstddef>
 

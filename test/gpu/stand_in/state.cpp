@@ -10,7 +10,7 @@
 
 namespace dtc::test {
 
-/// What drivers promise, and not more: no address is a multiple of twice as many.
+/// The alignment that drivers promise, and no more: no address is a multiple of twice as much.
 static constexpr size_t alignment = 256, page = 4096;
 
 thread_local cuda::Context current = nullptr;
@@ -65,7 +65,7 @@ Settings Settings::read() {
 }
 
 State &State::get() {
-  static auto *state = new State; // used by what ends after static objects
+  static auto *state = new State; // used by code that ends after static objects
   return *state;
 }
 
@@ -165,8 +165,8 @@ int State::launch(const CUfunc_st &kernel, unsigned blocks, unsigned threads, co
     return cuda::EccUncorrectable;
   }
   std::vector<DeviceBuffer> buffers;
-  // Which buffers a launch was given is not told: what it reads may be an input that it overwrites, which threads
-  // beyond the last row read for nothing. gpu_kernels_test knows better.
+  // The driver does not know which buffers a launch was given: it may read an input that it overwrites, and threads
+  // beyond the last row may read for nothing. gpu_kernels_test checks this better.
   for (auto &[begin, far] : memory)
     buffers.push_back({far->address, far->bytes, /*isWritten=*/true, /*isInput=*/true,
                        "the allocation of " + std::to_string(far->bytes) + " bytes", far->behind - far->address});

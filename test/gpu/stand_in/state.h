@@ -19,9 +19,9 @@ struct CUctx_st {
   int device;
 };
 
-/// Work that has been given; the first is number `done`. It answers NotReady, and is asked again, where it waits.
+/// Enqueued work; the first is number `done`. It returns NotReady, and is called again, where it waits.
 struct CUstream_st {
-  uint64_t number; ///< from 1, as they were made
+  uint64_t number; ///< from 1, in the order of creation
   std::deque<std::function<int()>> queue;
   uint64_t done = 0;
   bool isAtWork = false;    ///< on the first
@@ -34,7 +34,7 @@ struct CUstream_st {
 
 struct CUevent_st {
   CUstream_st *stream = nullptr; ///< null: never recorded
-  uint64_t point = 0;            ///< what must be done of it
+  uint64_t point = 0;            ///< how much of it must be done
   bool hasTime = false;
   std::chrono::steady_clock::time_point time; ///< when it was
 };
@@ -61,7 +61,7 @@ struct CUgraphExec_st {
 
 namespace dtc::test {
 
-/// Addresses that nobody may touch; the bytes lie elsewhere.
+/// Addresses that nobody may access; the bytes are elsewhere.
 struct FarBytes {
   std::byte *address = nullptr, *behind = nullptr;
   size_t bytes = 0, reserved = 0;
@@ -72,7 +72,7 @@ struct FarBytes {
   FarBytes &operator=(const FarBytes &) = delete;
 };
 
-/// What DTC_STAND_IN says when the driver is initialised.
+/// The settings in DTC_STAND_IN when the driver is initialised.
 struct Settings {
   int devices = 1, first = 0, version = 13000, architecture = 90, multiprocessors = 1;
   size_t memory = size_t(1) << 30;
@@ -88,10 +88,10 @@ struct State {
   std::recursive_mutex mutex;
   Settings settings;
   bool isInitialized = false;
-  int failure = cuda::Success; ///< of the first work that failed: everything fails from then on
+  int failure = cuda::Success; ///< of the first work that failed: from then on everything fails
   int64_t launches = 0, launchesGiven = 0;
   size_t used = 0;
-  std::chrono::nanoseconds ahead{0}; ///< of the host's clock the GPU's is, by what its work claimed to take
+  std::chrono::nanoseconds ahead{0}; ///< of the GPU's clock before the host's, by what its work claimed to take
   std::map<cuda::DevicePointer, std::unique_ptr<FarBytes>> memory;
   std::map<void *, size_t> pinned;
   std::set<CUstream_st *> streams;
@@ -103,15 +103,15 @@ struct State {
 
   /// What every call begins with: the result that it must give at once, or success.
   int begin(bool needsContext = true) const;
-  /// Does the work of a stream up to `point`, and what other streams have while that waits for a peer.
+  /// Does the work of a stream up to `point`, and the work of other streams while that waits for a peer.
   int run(CUstream_st &stream, uint64_t point);
   int run(CUstream_st &stream) { return run(stream, stream.given()); }
   /// As run(), without waiting: NotReady where it would.
   int advance(CUstream_st &stream, uint64_t point);
   int give(CUstream_st *stream, std::function<int()> work);
-  void forgetAll();         ///< what was given to a GPU that is lost: nothing of it is done any more
+  void forgetAll();         ///< work of a lost GPU: none of it is done any more
   bool isCapturing() const; ///< the calling thread
-  /// Where bytes of the device lie; null, and says so, where they are not those of one allocation.
+  /// The bytes of the device; null, with a message, where they are not those of one allocation.
   std::byte *reach(cuda::DevicePointer address, size_t bytes, const char *what);
   bool isPinned(const void *address, size_t bytes) const;
   int launch(const CUfunc_st &kernel, unsigned blocks, unsigned threads, const std::vector<uint64_t> &arguments);
@@ -120,7 +120,7 @@ struct State {
 /// The context of the calling thread.
 extern thread_local cuda::Context current;
 
-/// Says what went wrong, as a debugger would.
+/// Reports what went wrong, as a debugger would.
 void complain(const std::string &what);
 
 } // namespace dtc::test

@@ -1,6 +1,6 @@
 // RUN: dtc-opt %s --dt-build-generation | FileCheck %s
 
-// What generates has no dropout, and all of it is forward.
+// A program that generates has no dropout, and all of it is forward.
 
 // CHECK-LABEL: func.func @prompt(
 // CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<2xf32>

@@ -84,7 +84,7 @@ func.func @loss(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">}, %x: tenso
 
 // -----
 
-// SwiGLU saves the gate and not its activation: the backward pass computes it again.
+// SwiGLU saves the gate and not its activation: the backward pass recomputes it.
 
 // CHECK-LABEL: func.func @micro(
 // CHECK-SAME:    %[[GATE:[a-z0-9]+]]: tensor<4xf32> {{{[^}]*}}}, %[[UP:[a-z0-9]+]]: tensor<4xf32>
@@ -102,7 +102,7 @@ func.func @loss(%gate: tensor<4xf32> {dt.port = #dt.port<parameter "gate">}, %up
 
 // -----
 
-// An operation that cannot say its gradient is an error that names the missing interface.
+// An operation that cannot state its gradient is an error that names the missing interface.
 
 func.func @loss(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">})
     -> (tensor<f32> {dt.port = #dt.port<output "loss_sum">}, tensor<f32> {dt.port = #dt.port<output "token_count">}) {

@@ -1,7 +1,7 @@
 // RUN: dtc-opt %s --dt-choose-precision='compute=bf16' --dt-store-narrow='compute=bf16' | FileCheck %s
 
 // A table that a product reads in 16 bits is stored so: the product reads it as it lies, and rows that are looked up in it
-// are widened behind that. A scale that only a sum in f32 reads stays as it is. The caches have the type of what is
+// are widened after that. A scale that only a sum in f32 reads stays as it is. The caches have the type of what is
 // written.
 // CHECK-LABEL: func.func @generate(
 // CHECK-SAME:    %[[W:[a-z0-9]+]]: tensor<4x3xbf16> {dt.port = #dt.port<parameter "w">}, %[[S:[a-z0-9]+]]: tensor<1x1x3xf32>

@@ -1,4 +1,4 @@
-// The whole phase on a model with a tied embedding: what is saved for the backward pass, and what is computed again.
+// The whole phase on a model with a tied embedding: what is saved for the backward pass, and what is recomputed.
 // RUN: dtc-opt %s --dt-what='accumulation=2' | FileCheck %s
 // RUN: dtc-opt %s --dt-what='compute=f16' | FileCheck %s --check-prefix=SCALED
 // RUN: dtc-opt %s --dt-what='compute=bf16 gradients=bf16' | FileCheck %s --check-prefix=UNSCALED
@@ -23,7 +23,7 @@
 // CHECK:         %[[TABLE:.+]] = dt.scatter_add %[[HEAD]],
 // CHECK:         return %{{.+}}, %{{.+}}, %[[TABLE]]
 
-// Masks are drawn again in the backward pass rather than kept.
+// Masks are drawn again in the backward pass instead of being kept.
 // CHECK-LABEL: func.func @micro_next(
 // CHECK-SAME:    %[[RUNNING:[a-z0-9]+]]: tensor<8x4xf32> {dt.port = #dt.port<gradient "wte", partial>}
 // CHECK:         dt.random %{{.+}} site 0

@@ -1,6 +1,6 @@
 // RUN: dtc-opt %s --dt-complete-marks | FileCheck %s
 
-// What passes made belongs to the earliest of its readers, through others that they made, too.
+// An operation that passes created belongs to the earliest of its readers, also through others that they created.
 // CHECK-LABEL: func.func @readers
 func.func @readers(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   // CHECK: dt.neg %{{.+}} {dt.direction = #dt.direction<input_gradient>, dt.layer = #dt.layer<"h"[1]>}
@@ -14,7 +14,7 @@ func.func @readers(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
 }
 
 // Where nothing marked reads it, it belongs to what it reads; what reads nothing marked either, to what all else is for.
-// A constant is anybody's.
+// A constant belongs to all of its readers.
 // CHECK-LABEL: func.func @results
 func.func @results(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   %u = dt.exp %x {dt.direction = #dt.direction<update>, dt.layer = #dt.layer<"h"[0]>} : tensor<8xf32>

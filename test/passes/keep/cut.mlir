@@ -18,7 +18,7 @@
 // CHECK-NEXT: %[[D0:.*]] = dt.mul %[[E]], %[[W1]]
 // CHECK-NEXT: return %[[D0]], %[[G1]]
 
-// What the host fills is read again.
+// The host's inputs are read again.
 // CHECK: func.func @micro_last.backward.0(%[[D0:.*]]: tensor<8xf32> {dt.port = #dt.port<received_gradient "[[BACK]]">}, %[[X:.*]]: tensor<8xf32> {dt.port = #dt.port<input "x">}) -> (tensor<8xf32> {dt.port = #dt.port<reduced_gradient "h.0.w">})
 // CHECK-NEXT: %[[G0:.*]] = dt.mul %[[D0]], %[[X]]
 // CHECK-NEXT: return %[[G0]]

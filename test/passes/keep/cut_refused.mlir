@@ -21,7 +21,7 @@ func.func @eval(%w: tensor<8xf32> {dt.port = #dt.port<parameter "w">}) -> (tenso
 
 // -----
 
-// The first stage would need what the last makes.
+// The first stage would need a result of the last.
 module attributes {dt.mesh = #dt.mesh<"pp" = 2>} {
 func.func @eval(%w: tensor<8xf32> {dt.port = #dt.port<parameter "w">}, %x: tensor<8xf32> {dt.port = #dt.port<input "x">})
     -> (tensor<8xf32> {dt.port = #dt.port<output "y">}) {

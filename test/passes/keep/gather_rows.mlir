@@ -7,7 +7,8 @@
 
 module attributes {dt.mesh = #dt.mesh<"dp" = 2>} {
 
-// What the product gave is reduced right behind it; the ids are there from the start, the rows when they are.
+// The gradient of the product is reduced right after it; the ids are there from the start, the rows when they are
+// ready.
 // CHECK-LABEL: @rows_move_instead_of_the_table
 // CHECK-SAME: (%[[IDS:.*]]: tensor<3xi32>, %[[X:.*]]: tensor<2x5xf32>, %[[Y:.*]]: tensor<2x4xf32>, %[[ROWS:.*]]: tensor<3x4xf32>)
 // CHECK-NEXT: %[[I:.*]] = dt.all_gather %[[IDS]] along 0 over [#dt.axis_ref<"dp", 1, 0>] {dt.direction = #dt.direction<weight_gradient>, reason = "rows of dt.scatter_add for the gradient of small: fewer bytes than all of it"} : tensor<3xi32> -> tensor<6xi32>

@@ -1,4 +1,4 @@
-// What is kept of a layer, against all sets there are.
+// What is kept of a layer, against all possible sets.
 #include "passes/keep/recompute/KeepProblem.h"
 
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@
 namespace dtc {
 namespace {
 
-/// What it takes to keep the values of `bits` alone, as far as something needs them; nothing where one of them is not
+/// The cost of keeping only the values of `bits`, as far as something needs them; nothing where one of them is not
 /// stored.
 std::optional<KeptSet> setOf(const KeepProblem &problem, unsigned bits) {
   KeptSet set;
@@ -68,7 +68,7 @@ TEST(KeepProblem, IsSolvedAsWellAsByTryingAllSets) {
         if (std::optional<KeptSet> set = setOf(problem, bits))
           least = std::min(least, set->seconds + price * set->bytes);
       EXPECT_NEAR(found.seconds + price * found.bytes, least, 1e-9 * (1 + least));
-      // It is a set that gives the backward pass all that it reads.
+      // The set gives the backward pass all that it reads.
       std::optional<KeptSet> same = setOf(problem, own);
       ASSERT_TRUE(same);
       EXPECT_EQ(same->again, found.again);
@@ -96,7 +96,7 @@ TEST(KeepProblem, HasTheBestSetsOfAllPrices) {
   }
 }
 
-// A product of which a norm and an activation are made: these are made again first, the product where bytes are dear.
+// A product that a norm and an activation read: these are recomputed first, and the product where bytes are expensive.
 TEST(KeepProblem, PrefersWhatIsCheapForItsBytes) {
   KeepProblem problem{{{"norm", 4, 1, {}, true}, {"product", 16, 40, {0}, false}, {"gelu", 16, 2, {1}, true}}};
   std::vector<KeptSet> sets = keptSets(problem);

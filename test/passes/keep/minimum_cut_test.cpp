@@ -1,4 +1,4 @@
-// Cuts against all cuts there are.
+// Cuts against all possible cuts.
 #include "passes/keep/recompute/MinimumCut.h"
 
 #include <gtest/gtest.h>

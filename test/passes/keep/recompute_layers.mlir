@@ -13,7 +13,7 @@
 
 module attributes {dt.mesh = #dt.mesh<"dp" = 1>} {
 
-// The product and what is made of it are computed again for the late reader, before it, from the layer's input.
+// The product and what is made of it are recomputed for the late reader, before it, from the layer's input.
 // FULL-LABEL: func.func @late_reader(%arg0: {{.*}}, %arg1
 // FULL: %[[H:.*]] = dt.contract "ab,bc->ac" %arg0, %arg1 {dt.layer
 // FULL: %[[Y:.*]] = dt.gelu %[[H]] tanh
@@ -26,7 +26,7 @@ module attributes {dt.mesh = #dt.mesh<"dp" = 1>} {
 // FULL-NEXT: %[[Y2:.*]] = dt.gelu %[[H2]] tanh
 // FULL-NEXT: dt.contract "ab,ac->bc" %[[Y2]], %[[D]]
 // FULL-NEXT: dt.gelu_grad %[[D]], %[[H2]]
-// What is multiplied with weights stays.
+// Operands of products with weights stay.
 // SELECTIVE-LABEL: func.func @late_reader
 // SELECTIVE: %[[H:.*]] = dt.contract "ab,bc->ac" %arg0, %arg1
 // SELECTIVE: %[[D:.*]] = dt.mul
@@ -47,7 +47,7 @@ func.func @late_reader(%x: tensor<8x8xf32> {dt.port = #dt.port<input "x">}, %w: 
   return %g, %e : tensor<8x8xf32>, tensor<8x8xf32>
 }
 
-// What one layer hands to the next stays, unless both are of one group.
+// What one layer passes to the next stays, unless both are of one group.
 // FULL-LABEL: func.func @layers
 // FULL: %[[A:.*]] = dt.contract "ab,bc->ac" %arg0, %arg1
 // FULL-NEXT: %[[B:.*]] = dt.contract "ab,bc->ac" %[[A]], %arg1
@@ -89,7 +89,7 @@ func.func @stages(%x: tensor<8x8xf32> {dt.port = #dt.port<input "x">}, %w: tenso
 
 // -----
 
-// What other ranks have to say is asked again, or kept. A mask has its key.
+// Results that need other ranks are computed with them again, or kept. A mask has its key.
 module attributes {dt.mesh = #dt.mesh<"tp" = 2>} {
 // FULL-LABEL: func.func @collective
 // FULL: dt.all_reduce

@@ -29,7 +29,7 @@ module attributes {dt.mesh = #dt.mesh<"tp" = 2>} {
 // SECOND: dt.barrier %[[A]]
 // SECOND-NEXT: dt.all_gather
 // SECOND: dt.contract "ab,bc->ac" %{{.*}}, %{{.*}} {dt.direction = #dt.direction<input_gradient>
-// What was gathered is gathered again of what the product gave, which stays.
+// What was gathered is gathered again from the result of the product, which stays.
 // REGATHER-LABEL: func.func @step
 // REGATHER: %[[A:.*]] = dt.contract "ab,bc->ac" %arg0, %arg1
 // REGATHER: %[[B:.*]] = dt.contract "ab,bc->ac" %{{.*}}, %arg2

@@ -23,7 +23,7 @@ func.func @backward(%e: tensor<8xf32> {dt.port = #dt.port<received "e">}, %x2: t
   return %d0, %g1, %g2, %s : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
 }
 
-// A collective on the way runs beside the gradient of a weight, which stays where it is.
+// A collective on the way runs during the gradient of a weight, which stays where it is.
 // CHECK-LABEL: func.func @reduced
 // CHECK: dt.mul %{{.*}}, %arg1
 // CHECK-NEXT: dt.mul %{{.*}}, %arg2

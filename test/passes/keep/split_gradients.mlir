@@ -24,7 +24,7 @@ func.func @rows_are_made_and_reduced_in_two_parts(%e: tensor<8x5xf32>, %x: tenso
   return %r : tensor<5x3xf32>
 }
 
-// What something else reads, too, is no product, or is no sum of what lies at the same place, stays.
+// Results that something else reads, that are not products, or that do not sum elements at the same place, stay.
 // CHECK-LABEL: @all_else_stays
 // CHECK-NOT: dt.slice
 func.func @all_else_stays(%e: tensor<8x6xf32>, %x: tensor<8x3xf32>)

@@ -35,7 +35,7 @@ func.func @a_layer_in_two_parts(%x: tensor<4x8x6xf32>, %w: tensor<6x5xf32>, %v: 
   return %r, %d : tensor<4x8x6xf32>, tensor<6x5xf32>
 }
 
-// A layer hands its parts on to the next, and what is outside the layers gets the whole.
+// A layer passes its parts on to the next, and operations outside the layers get the whole.
 // CHECK-LABEL: @parts_go_from_layer_to_layer
 // CHECK: %[[A0:.*]] = dt.all_reduce sum {{.*}}dt.part = 0
 // CHECK-NEXT: dt.slice

@@ -1,4 +1,4 @@
-// What an operation overwrites must be its own.
+// An operation must own what it overwrites.
 
 // RUN: dtc-opt %s --pass-pipeline='builtin.module(func.func(dt-explicit-copies))' | FileCheck %s
 
@@ -46,7 +46,7 @@ func.func @what_is_returned_as_another_is_copied(%c: tensor<2x8x4xf32> {dt.port 
   return %0 : tensor<2x8x4xf32>
 }
 
-// What nothing reads afterwards is taken over.
+// What nothing reads afterwards is overwritten.
 // CHECK-LABEL: func.func @last_readers_take_over
 // CHECK-NOT: dt.copy
 // CHECK: return
@@ -131,7 +131,7 @@ func.func @what_is_needed_elsewhere_is_copied(%x: tensor<3x3xf32>, %w: tensor<3x
   return %c, %d, %e, %a : tensor<6x3xf32>, tensor<6x3xf32>, tensor<6x3xf32>, tensor<3x3xf32>
 }
 
-// Gathered pieces and kernels' results go to where a vector may begin.
+// Gathered pieces and kernels' results are placed where a vector may begin.
 // CHECK-LABEL: func.func @parts_begin_where_vectors_may
 // CHECK: [[G:%.*]] = dt.all_gather
 // CHECK: [[H:%.*]] = dt.all_gather

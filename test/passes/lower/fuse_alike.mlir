@@ -48,7 +48,7 @@ func.func @rows_and_columns(%x: tensor<64x64xf32>, %z: tensor<64x64xf32>) -> (te
   return %u, %v : tensor<64xf32>, tensor<64xf32>
 }
 
-// Kernels are told apart by who reads whom.
+// Kernels differ when different operations read each other.
 // CHECK-LABEL: func.func @less_the_first
 func.func @less_the_first(%x: tensor<8x64xf32>, %y: tensor<8x64xf32>) -> tensor<8x64xf32> {
   // CHECK: dt.launch @[[FIRST:.+]](%arg0, %arg1)

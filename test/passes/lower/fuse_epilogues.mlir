@@ -40,7 +40,7 @@ func.func @narrower_sums_stay(%x: tensor<8x16xf32>, %g: tensor<8x24xf32>, %sum: 
   return %new : tensor<16x24xbf16>
 }
 
-// The product would have to be stored besides.
+// The product would have to be stored as well.
 // CHECK-LABEL: func.func @products_with_other_readers_stay
 // CHECK-NOT: dt.product
 func.func @products_with_other_readers_stay(%x: tensor<8x16xf32>, %g: tensor<8x24xf32>, %sum: tensor<16x24xf32>)
@@ -80,7 +80,7 @@ func.func @stored_sums_take_their_bias(%x: tensor<8x16xbf16>, %w: tensor<16x2x12
   return %half, %first : tensor<8x1x12xbf16>, tensor<8x1x12xbf16>
 }
 
-// The kernel of the residual reads the product in any case, and adds the bias for nothing.
+// The kernel of the residual reads the product in any case, and adds the bias at no cost.
 // CHECK-LABEL: func.func @biases_of_kernels_stay
 // CHECK-NOT: dt.product
 func.func @biases_of_kernels_stay(%x: tensor<8x16xf32>, %w: tensor<16x24xf32>, %b: tensor<24xf32>,
@@ -108,7 +108,7 @@ func.func @biases_of_rows_stay(%x: tensor<8x16xf32>, %w: tensor<16x8xf32>, %b: t
   return %sum, %e : tensor<8x8xf32>, tensor<8x2x4x4xf32>
 }
 
-// Inference needs the activation alone.
+// Inference needs only the activation.
 // CHECK-LABEL: func.func @activations_join
 // CHECK-NEXT: [[Y:%.*]] = dt.product "md,df->mf" %arg0, %arg1 bias %arg2 : tensor<24xbf16> gelu : {{.*}} -> tensor<8x24xbf16>{{$}}
 // CHECK-NEXT: dt.contract "md,dv->mv" [[Y]], %arg3
@@ -138,7 +138,7 @@ func.func @other_activations_stay(%x: tensor<8x16xbf16>, %w: tensor<16x24xbf16>,
   return %z : tensor<8x8xbf16>
 }
 
-// Training: the sum is stored beside the activation, and what is made again is made from it.
+// Training: the sum is stored next to the activation, and what is recomputed is computed from it.
 // CHECK-LABEL: func.func @sums_stay_for_the_gradient
 // CHECK-NEXT: [[Y:%.*]], [[X:%.*]] = dt.product "md,df->mf" %arg0, %arg1 bias %arg2 : tensor<24xbf16> gelu
 // CHECK-NEXT: [[AGAIN:%.*]] = dt.barrier [[X]]

@@ -104,7 +104,7 @@ func.func @parts_stand_apart(%x: tensor<8x64xf32>) -> (tensor<8xf32>, tensor<8xf
   return %sum, %max, %most : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
 }
 
-// What a product needs must be in memory: the kernel before it does not reach across.
+// The operands of a product must be in memory: the kernel before it does not reach across.
 // CHECK-LABEL: func.func @products_separate_kernels
 func.func @products_separate_kernels(%x: tensor<8x64xf32>, %w: tensor<64x64xf32>) -> tensor<8x64xf32> {
   // CHECK: dt.launch

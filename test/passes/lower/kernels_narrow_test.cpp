@@ -63,14 +63,14 @@ TEST_P(Narrow, WidensEveryNumberExactly) {
       ASSERT_EQ(std::bit_cast<uint32_t>(y[i]), std::bit_cast<uint32_t>(static_cast<float>(want))) << i;
 }
 
-/// Each number of the type, halfway to the next, and one step of f32 to both sides; 197 at a time: vectors and a tail.
+/// Each number of the type, halfway to the next, and one step of f32 to either side; 197 at a time: vectors and a tail.
 TEST_P(Narrow, RoundsToTheNearestWithTiesToEven) {
   compile(R"(dt.kernel @narrow(%x: tensor<197xf32>) -> tensor<197xT> {
     %y = dt.convert %x : tensor<197xf32> -> tensor<197xT>
     dt.yield %y : tensor<197xT>
   })");
   std::vector<float> all = {NAN, -NAN, INFINITY, -INFINITY, 3.4e38f, -3.4e38f, 65519.9f, 65520.0f, 1e-45f, 0.0f, -0.0f};
-  for (uint32_t bits : {0x7f800001u, 0xff800001u, 0x7fffffffu, 0xffffffffu}) // what rounding would carry out of NaN
+  for (uint32_t bits : {0x7f800001u, 0xff800001u, 0x7fffffffu, 0xffffffffu}) // rounding would carry out of NaN
     all.push_back(std::bit_cast<float>(bits));
   for (uint32_t bits = 0; bits + 1 < 65536; ++bits) {
     double number = valueOf(static_cast<uint16_t>(bits)), next = valueOf(static_cast<uint16_t>(bits + 1));
@@ -95,8 +95,8 @@ TEST_P(Narrow, RoundsToTheNearestWithTiesToEven) {
   EXPECT_EQ(y[197], 0xdead);
 }
 
-/// Rows with a broadcast vector, a sum of each row and of all, f32 beside 16 bits, a mask and a constant that 16 bits
-/// do not hold: one rounding, where a value is stored, and its readers get the rounded one.
+/// Rows with a broadcast vector, a sum of each row and of all, f32 next to 16 bits, a mask and a constant that 16 bits
+/// cannot hold: one rounding, where a value is stored, and its readers get the rounded value.
 TEST_P(Narrow, RoundsOnceWhereAValueIsStored) {
   compile(R"(dt.kernel @rows(%x: tensor<5x37xT>, %b: tensor<37xT>, %f: tensor<5x37xT>)
       -> (tensor<5x37xT>, tensor<5xT>, tensor<5xf32>) {
@@ -124,7 +124,7 @@ TEST_P(Narrow, RoundsOnceWhereAValueIsStored) {
     for (int j = 0; j < 37; ++j) {
       double rows = valueOf(b[j]), y = valueOf(x[i * 37 + j]) * 1.5 + valueOf(f[i * 37 + j]) + rows;
       double want = y > rows ? y : valueOf(x[i * 37 + j]);
-      // A value within 1e-6 of the middle between two may go either way.
+      // A value within 1e-6 of the middle between two may round to either.
       double got = valueOf(z[i * 37 + j]);
       EXPECT_TRUE(got == abi::roundTo(row, want * (1 - 1e-6)) || got == abi::roundTo(row, want * (1 + 1e-6)))
           << got << " for " << want;
@@ -137,7 +137,7 @@ TEST_P(Narrow, RoundsOnceWhereAValueIsStored) {
 }
 
 /// What kernels of gradients do: the norm must see the number that is stored, infinity where it overflows. In rows,
-/// behind sums over columns, in scalars, behind a sum of 16 bits, and where nothing of 16 bits is stored.
+/// after sums over columns, in scalars, after a sum of 16 bits, and where nothing of 16 bits is stored.
 TEST_P(Narrow, ReadsWhatIsStored) {
   compile(R"(dt.kernel @rows(%x: tensor<5x37xf32>) -> (tensor<5x37xT>, tensor<5xf32>) {
     %n = dt.convert %x : tensor<5x37xf32> -> tensor<5x37xT>
@@ -194,7 +194,7 @@ TEST_P(Narrow, ReadsWhatIsStored) {
     EXPECT_EQ(wide[i], valueOf(n[i]));
 }
 
-/// Elements of another width lie elsewhere: only a buffer of the same width can be taken over.
+/// Elements of another width have other addresses: only a buffer of the same width can be overwritten.
 TEST_P(Narrow, TakesOverBuffersOfItsOwnWidthOnly) {
   compile(R"(dt.kernel @both(%x: tensor<64xf32>, %h: tensor<64xT>) -> (tensor<64xT>, tensor<64xf32>) {
     %w = dt.convert %h : tensor<64xT> -> tensor<64xf32>

@@ -58,7 +58,7 @@ TEST(Functions, KeepToTheirLimits) {
   EXPECT_EQ(resultOf(kernels, "tanh", -infinity), -1);
   EXPECT_NEAR(resultOf(kernels, "erf", -infinity), -1, 2e-7);
   EXPECT_EQ(resultOf(kernels, "max", -infinity), -INFINITY);
-  for (const char *slope : {"gelu_slope", "exact_gelu_slope"}) // far out it is 1, and 0 from below
+  for (const char *slope : {"gelu_slope", "exact_gelu_slope"}) // for large magnitudes it is 1, and 0 from below
     for (double x : {13, 1000, 100000}) {
       EXPECT_NEAR(resultOf(kernels, slope, x), 1, 3e-7) << slope << x;
       EXPECT_NEAR(resultOf(kernels, slope, -x), 0, 3e-7) << slope << x;

@@ -19,7 +19,7 @@ std::string withColumns(std::string text, int64_t columns) {
 
 class Columns : public testing::TestWithParam<int> {};
 
-// A name is a number of columns: about the vector's width, an odd number of vectors, GPT-2's vocabulary.
+// The name is the number of columns: about the vector's width, an odd number of vectors, GPT-2's vocabulary.
 INSTANTIATE_TEST_SUITE_P(Sizes, Columns, testing::Values(1, 2, 15, 16, 17, 64, 257, 50257));
 
 } // namespace

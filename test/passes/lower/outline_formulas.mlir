@@ -9,7 +9,7 @@ dt.formula @decay(%x: tensor<f32>, %rate: tensor<f32>) -> (tensor<f32>, tensor<f
   dt.yield %y, %kept : tensor<f32>, tensor<f32>
 }
 
-// ... shared by all who apply it so.
+// ... shared by all that apply it this way.
 // CHECK-LABEL: @matrices
 func.func @matrices(%a: tensor<8x64xf32>, %b: tensor<8x64xf32>, %rate: tensor<f32>) -> (tensor<8x64xf32>, tensor<8x64xf32>) {
   // CHECK: %[[A:.+]]:2 = dt.launch @decay_0(%arg0, %arg2) {dt.layer = #dt.layer<"h"[0]>}

@@ -12,7 +12,7 @@ using namespace mlir;
 using namespace dtc;
 using namespace dtc::test;
 
-/// Elements behind each output that no kernel may touch.
+/// Elements after each output that no kernel may touch.
 static constexpr size_t guard = 64;
 static constexpr uint32_t guardBits = 0xdeadbeef;
 
@@ -22,7 +22,7 @@ Fill dtc::test::randomFill(unsigned seed) {
   };
 }
 
-/// What an element of this type makes of a fill value.
+/// The value of an element of this type for a fill value.
 static double rounded(double value, Type element) {
   if (element.isInteger(1))
     return value > 0;

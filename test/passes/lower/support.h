@@ -34,8 +34,8 @@ public:
   dtc_kernel_fn function(llvm::StringRef name) { return library->find(name.str()); }
   bool good() const { return library != nullptr; }
 
-  /// Runs a kernel on its grid cut into pieces of `piece` (0: whole). Output o lies on input inPlace[o] where that is
-  /// not negative. Returns the outputs.
+  /// Runs a kernel on its grid cut into pieces of `piece` (0: whole). Output o overwrites input inPlace[o] where that
+  /// is not negative. Returns the outputs.
   std::vector<Buffer> run(llvm::StringRef name, const Fill &fill, int64_t piece = 0, llvm::ArrayRef<int> inPlace = {});
 
   /// Runs a kernel in f64 by the interpreter.

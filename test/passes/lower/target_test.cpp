@@ -1,4 +1,4 @@
-// What a target owns, and how a module says which it is for.
+// What a target determines, and how a module states which one it is for.
 #include "passes/lower/Targets.h"
 #include "passes/lower/cpu/CpuTarget.h"
 #include "passes/lower/kernels/KernelInterface.h"
@@ -48,7 +48,8 @@ TEST(Target, CudaIsNamedWithItsArchitectures) {
   EXPECT_EQ(require("cuda:sm_90").findLibraryKernel("gemm"), "dtc_cuda_gemm");
 }
 
-// A processor's thread has read all that it needs of a row when it stores the row's value; a GPU's threads may not.
+// A processor's thread has read all that it needs of a row when it stores the row's value; a GPU's threads may not
+// have.
 TEST(Target, ThreadsThatShareARowDoNotOverwriteItsValue) {
   MLIRContext context;
   context.loadDialect<dt::DTDialect>();
@@ -82,7 +83,7 @@ TEST(Target, IsTheOneThatTheModuleNames) {
                                                              &context);
   ASSERT_TRUE(module);
   auto kernel = *module->getOps<dt::KernelOp>().begin();
-  EXPECT_EQ(targetOf(kernel).getName(), "x86-64-v3"); // where nothing is said
+  EXPECT_EQ(targetOf(kernel).getName(), "x86-64-v3"); // by default
   setTarget(*module, "x86-64-v4");
   EXPECT_EQ(targetOf(kernel).getName(), "x86-64-v4");
   EXPECT_EQ(targetOf(*module).getName(), "x86-64-v4");
@@ -114,7 +115,7 @@ TEST(Target, MakesAttentionForACall) {
   EXPECT_TRUE(kernel->passes.empty());
 }
 
-/// What cuDNN's gradient may need is told for the GPUs on which it is used, and only where it may be.
+/// The workspace of cuDNN's gradient is planned for the GPUs on which it is used, and only where it may be used.
 TEST(Target, GradientsOfAttentionHaveScratchForCudnn) {
   auto scratchOf = [](const char *target, auto change) {
     dt::LibraryCall call;
@@ -201,8 +202,8 @@ static int64_t causalOn(const std::string &text, const std::string &queries, con
   return found.size() == 2 && found[0] == found[1] ? found[0] : -2;
 }
 
-// Masks by index are masks by position where both sides have one row of indices and nowhere else: positions of several
-// pieces, from elsewhere, or that rise by more than one might be anything.
+// Masks by index equal masks by position only where both sides have one row of indices: positions of several pieces,
+// from elsewhere, or that rise by more than one might be anything.
 TEST(Target, AttentionIsCausalByIndexOnlyWherePositionsAreIndices) {
   EXPECT_EQ(causalOn("%i = dt.iota 0 : P", "%i", "%i"), 2);
   EXPECT_EQ(causalOn("%i = dt.iota 0 : P", "%i", "%i", /*causal=*/false), 0);
@@ -218,7 +219,7 @@ TEST(Target, AttentionIsCausalByIndexOnlyWherePositionsAreIndices) {
   EXPECT_EQ(causalOn("%i = dt.iota 0 : P\n%s = dt.add %i, %any : P", "%s", "%s"), 1);
 }
 
-// A name that the target knows is a kernel that the runtime has: a program would not start otherwise.
+// The runtime has a kernel for each name that the target knows: otherwise a program would not start.
 TEST(Target, LibraryKernelsAreTheRuntimes) {
   const Target &target = require("x86-64-v3");
   for (const char *name :

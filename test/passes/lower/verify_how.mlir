@@ -19,7 +19,7 @@ func.func @f(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<4xf32>) {
 
 // -----
 
-// Two dimensions of a box are no rows of one matrix.
+// Two dimensions of a box are not rows of one matrix.
 func.func @f(%x: tensor<4x3x8xf32>, %w: tensor<3x5x6xf32>) -> tensor<4x6xf32> {
   %v = dt.slice %x at [0, 0, 0] : tensor<4x3x8xf32> -> tensor<4x3x5xf32>
   // expected-error @below {{H3: cannot be called on tensors with these layouts; run dt-explicit-copies}}

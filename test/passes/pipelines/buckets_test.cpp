@@ -1,4 +1,4 @@
-// Which starts go together, on small lists of commands; and what that is worth where there are many small ones.
+// Which starts are joined, on small lists of commands; and what that gains where there are many small ones.
 #include "passes/schedule/buckets/Buckets.h"
 #include "passes/schedule/buckets/ChooseBuckets.h"
 #include "passes/schedule/launches/JoinStarts.h"
@@ -48,7 +48,7 @@ public:
     return number;
   }
 
-  /// Layers from the last one on, each with starts of so many bytes: "a", "b", ...
+  /// Layers from the last one on, each with starts of this many bytes: "a", "b", ...
   Reductions &layers(int64_t count, const std::vector<double> &bytes) {
     std::vector<int> starts;
     for (int64_t layer = count - 1; layer >= 0; --layer)
@@ -108,7 +108,7 @@ TEST(BucketsTest, LayersGoTogetherInTheOrderOfTheirStarts) {
               ElementsAre(ElementsAre(1, 3, 5, 7), ElementsAre(9, 11, 13, 15), ElementsAre(17, 19)));
   EXPECT_THAT(five.bucketsBy({ruleOf({"b"}, 3)}), ElementsAre(ElementsAre(3, 7, 11), ElementsAre(15, 19)));
   EXPECT_THAT(five.bucketsBy({ruleOf({"b"}, 1)}), IsEmpty());
-  // Each at the place of its bucket's last, and waits at that of the first wait.
+  // Each at the place of its bucket's last start, and its waits at that of the first wait.
   FlatOrder order = orderOf(findBuckets({ruleOf({"b"}, 5)}, five.function, five.role.moves), five.function);
   EXPECT_THAT(order, ElementsAre(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 16, 17, 18, 3, 7, 11, 15, 19, 20, 21, 23, 25,
                                  27, 29, 22, 24, 26, 28));
@@ -121,7 +121,7 @@ TEST(BucketsTest, NothingIsStartedBehindAWaitForAnother) {
   int late = reductions.add("b", 0, 1);
   reductions.wait(second), reductions.wait(late);
   EXPECT_THAT(reductions.bucketsBy({ruleOf({"a", "b"}, 2)}), ElementsAre(ElementsAre(first, second)));
-  // Nor does it pass by what overwrites what it reads.
+  // Nor does it move past a command that overwrites what it reads.
   reductions.function.commands[2].after = {first};
   EXPECT_THAT(reductions.bucketsBy({ruleOf({"a", "b"}, 2)}), ElementsAre(ElementsAre(second, late)));
 }
@@ -147,7 +147,7 @@ TEST(JoinStartsTest, WhatStandsSideBySideWithItsWaitsIsOne) {
   using testing::Each;
   std::vector<Event> events = {start(0, 1), start(1, 1), start(2, 1), {}, await(0), await(1), await(2)};
   EXPECT_THAT(joinStarts(events, 3), ElementsAre(false, true, true));
-  // Something between two starts, or two waits; waits in another order; other buckets, or none.
+  // Something between two starts, or two waits; waits in another order; different buckets, or none.
   EXPECT_THAT(
       joinStarts(std::vector<Event>{start(0, 1), {}, start(1, 1), start(2, 1), await(0), await(1), await(2)}, 3),
       ElementsAre(false, false, true));
@@ -174,9 +174,9 @@ TEST(ChooseBucketsTest, AsManyLayersAsFit) {
   EXPECT_EQ(textOf(Reductions().layers(8, {100, 50}).chooseBytes(500)), "a b x3; ");
   EXPECT_EQ(textOf(Reductions().layers(8, {100, 50}).chooseBytes(150)), "a b x1; ");
   EXPECT_EQ(textOf(Reductions().layers(2, {100, 50}).chooseBytes(300)), "a b x2; ");
-  // What is as large as a bucket is never held up.
+  // A start as large as a bucket is never delayed.
   EXPECT_EQ(textOf(Reductions().layers(8, {1000, 10, 500, 10}).chooseBytes(400)), "b d x8; ");
-  // Of a layer that is larger as many parts as fit.
+  // Of a layer that is larger, as many parts as fit.
   EXPECT_EQ(textOf(Reductions().layers(8, {60, 30, 60, 30, 30, 60}).chooseBytes(100)), "a b x1; c d x1; e f x1; ");
 }
 
@@ -203,11 +203,12 @@ TEST(ChooseBucketsTest, CostsLeaveAloneWhatIsLarge) {
   EXPECT_EQ(textOf(chosen), "b d x12; ");
   EXPECT_THAT(chosen.rules.front().why, AllOf(HasSubstr("12 layers together"), HasSubstr("instead of 1.68 ms"),
                                               HasSubstr("24 KB which nothing hides"), HasSubstr("links assumed")));
-  // Without figures of the links no more than 1 MB waits.
+  // Without figures of the links, no more than 1 MB waits.
   EXPECT_EQ(textOf(Reductions(512).layers(12, {300e3, 100e3}).choose({abi::BucketSize::Kind::Auto})), "a b x2; ");
 }
 
-// The least sum of latencies and of the last bucket: where a start is dear more layers, where bytes are dear fewer.
+// The least sum of latencies and of the last bucket: where a start is expensive more layers, where bytes are expensive
+// fewer.
 TEST(ChooseBucketsTest, LatencyIsWeighedAgainstTheLastBucket) {
   StartCosts costs;
   costs.links = "test";
@@ -220,7 +221,7 @@ TEST(ChooseBucketsTest, LatencyIsWeighedAgainstTheLastBucket) {
   EXPECT_EQ(layersAt(1e-3), 25); // a start has 64 parts at most, 32 layers: four buckets, of which 25 layers are least
 }
 
-/// Seconds of all starts of a list by a ring on one level of links, with what `joined` says joined.
+/// Seconds of all starts of a list by a ring on one level of links, joined as `joined` says.
 double ringSeconds(const Reductions &reductions, const std::vector<std::vector<int>> &buckets) {
   timing::Level links;
   links.set_latency(5e-6);

@@ -1,4 +1,4 @@
-// Choices as text: what is written is read back, and what cannot be is refused with its place.
+// Choices as text: what is written is read back, and invalid text is refused with its place.
 #include "passes/choices/Choices.h"
 
 #include <gmock/gmock.h>
@@ -125,7 +125,7 @@ TEST(ChoicesTest, WhatIsPrintedIsReadBack) {
   EXPECT_EQ(again.gathers[1].parameters, "a \"quoted\" name");
   ASSERT_EQ(again.rows.size(), 1U);
   EXPECT_EQ(again.rows[0].how, "gathered");
-  // Without stages nothing is said of them.
+  // Without stages, they are not mentioned.
   EXPECT_EQ(printChoices(choices, false).find("timetable"), std::string::npos);
   EXPECT_EQ(printChoices(choices, false).find("layers = ["), std::string::npos);
 }

@@ -1,4 +1,4 @@
-// What is chosen to be computed again: it fits, costs no more where there is more room, and is what was promised.
+// The choice of what to recompute: it fits, costs no more where there is more room, and keeps its promise.
 #include "passes/pipelines/search/ChooseRecompute.h"
 #include "passes/pipelines/search/RecomputeWays.h"
 
@@ -32,7 +32,7 @@ struct Subject {
 
 void PrintTo(const Subject &subject, std::ostream *out) { *out << subject.model << " " << subject.layout.name; }
 
-/// A model of 12 layers, or of so many.
+/// A model of 12 layers, or of this many.
 struct Planned {
   explicit Planned(const Subject &subject, int64_t layers = 12) {
     DialectRegistry registry;
@@ -115,7 +115,7 @@ TEST_P(ChooseRecompute, FitsAndTakesNoLongerWhereThereIsMoreRoom) {
     EXPECT_GE(chosen->flops, chosen->flopsOfNone);
     before = chosen->seconds;
     texts.insert(chosen->text);
-    // It is what it says, also once it has been written down and read again.
+    // It is what it promises, also once it has been written down and read again.
     std::optional<Choices> again = parseChoices(printChoices(chosen->choices, true), "stored", {},
                                                 [](const llvm::Twine &text) { FAIL() << text.str(); });
     ASSERT_TRUE(again);
@@ -149,7 +149,7 @@ TEST_P(ChooseRecompute, SaysTheLeastThatCanBeMet) {
   EXPECT_NE(problemAt(least - 1), "");
 }
 
-/// Of layers [begin, end) of twelve, those of which something is made again.
+/// Those of layers [begin, end) of twelve that recompute something.
 int64_t remadeLayers(const std::vector<RecomputeRule> &rules, int64_t begin, int64_t end) {
   int64_t count = 0, layer = 0;
   for (const RecomputeRun &run : shareOutRuns(rules.back().runs, 12))
@@ -175,7 +175,7 @@ TEST_P(RecomputeOfStages, AreWhatEachNeeds) {
   EXPECT_EQ(remadeLayers(chosen->choices.recompute, 9, 12), 0);
 }
 
-/// Two of these cores, and a link on which moving takes longer than computing.
+/// Two of these cores, and a link on which transfers take longer than computing.
 timing::Cluster slowCluster() {
   return timing::parseCluster(R"(
 name: "slow"
@@ -241,7 +241,7 @@ TEST_P(GathersOfLayers, AreSharedByTheLastLayersFirst) {
   EXPECT_LT(all->seconds, some->seconds);
 }
 
-// What a rule says of parameters holds, also of those of layers that share the gathers of others.
+// A rule about parameters holds, also for layers that share the gathers of others.
 TEST_P(GathersOfLayers, AreAsTheUserSaysThem) {
   ASSERT_TRUE(planner);
   constexpr uint64_t enough = uint64_t(1) << 40;
@@ -266,7 +266,7 @@ protected:
   RecomputeOfFewLayers() : ChooseRecompute(3) {}
 };
 
-/// All treatments of three layers by the ways with names; by all ways, those in which no layer keeps less than the one
+/// All combinations for three layers of the named ways; of all ways, those in which no layer keeps less than the one
 /// before it.
 std::vector<const RecomputeTrial *> tryAll(RecomputeTrials &trials, const ClassWays &ways) {
   std::vector<const RecomputeTrial *> tried;
@@ -309,8 +309,8 @@ TEST_P(RecomputeOfFewLayers, IsNearlyAsFastAsTheFastestOfAllThatFit) {
   }
 }
 
-// Of a layer of Megatron-SP stays its input, what the products of queries, keys and values gave, attention, the sum
-// behind its projection and the hidden units: 1 + 3 + 1 + 1 + 4 pieces of the stream, and attention's statistics.
+// A layer of Megatron-SP keeps its input, the products for queries, keys and values, attention, the sum after its
+// projection and the hidden units: 1 + 3 + 1 + 1 + 4 pieces of the stream, and attention's statistics.
 TEST(Regathered, KeepsWhatTheTermsOfMegatronSpSay) {
   Subject subject{"gpt-small", {"sequence", "tp=2", "megatron-sp", 1}};
   const timing::Device core = device();

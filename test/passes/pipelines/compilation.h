@@ -1,4 +1,4 @@
-// Small models in several layouts, for tests of what is planned and what is compiled.
+// Small models in several layouts, for tests of the planner and of the compiler.
 #pragma once
 
 #include "frontends/Frontend.h"

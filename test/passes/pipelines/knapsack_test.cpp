@@ -1,4 +1,4 @@
-// Mixes against all mixes there are.
+// Mixes against all possible mixes.
 #include "passes/pipelines/search/Knapsack.h"
 
 #include <gtest/gtest.h>

@@ -74,7 +74,7 @@ TEST(OrderCandidatesTest, WorkBehindTheWaitGoesBeforeIt) {
   EXPECT_THAT(list.of(start), Not(Contains(Contains("reader before wait sum"))));
 }
 
-// The gather of a parameter needs nothing, or what is made of the parameter alone.
+// The gather of a parameter needs nothing, or only what is computed from the parameter.
 TEST(OrderCandidatesTest, TheStartGoesBeforeWorkThatItDoesNotNeed) {
   List list;
   int first = list.launch("first"), second = list.launch("second", {first}), narrow = list.launch("narrow");
@@ -123,7 +123,7 @@ TEST(OrderCandidatesTest, LayersAreCountedFromTheMovedCommandsOwn) {
   EXPECT_THAT(list.of(start), Contains(ElementsAre("weight after sum -1")));
 }
 
-// All layers' would go to one place.
+// Those of all layers would go to one place.
 TEST(OrderCandidatesTest, WhatIsOfALayerStaysInTheLayers) {
   List list;
   int input = list.launch("input");

@@ -106,7 +106,7 @@ TEST(OrderTest, ViewsGoWhereTheyAreRead) {
   EXPECT_THAT(commands.apply({behind("x", "z"), behind("reads", "x")}), ElementsAre("z", "x", "", "reads"));
   EXPECT_EQ(commands.problem, "");
   EXPECT_THAT(commands.apply({behind("x", "z")}), ElementsAre("reads", "z", "x", ""));
-  // Who reads a view is told of what it shows.
+  // The reader of a view depends on what it shows.
   EXPECT_EQ(commands.problem, "list 'micro': 'reads' cannot come before 'x', which must be done first");
 }
 

@@ -1,4 +1,5 @@
-// What the planner says against what the compiler makes, to the byte: in the compiler's own order, and in others.
+// Compares the planner's predictions with the compiler's results, to the byte: in the compiler's own order, and in
+// others.
 #include "passes/pipelines/search/Planner.h"
 
 #include "dialect/IR/Names.h"
@@ -24,7 +25,7 @@ using testing::HasSubstr;
 namespace dtc::test {
 namespace {
 
-/// Some collectives of the first stage are started when they are waited for.
+/// Some collectives of the first stage start only when they are waited for.
 Choices otherOrder(const Plan &plan) {
   Choices choices;
   for (const FlatFunction &function : plan.roles.front().role->functions)
@@ -41,7 +42,7 @@ Choices otherOrder(const Plan &plan) {
   return choices;
 }
 
-/// The offsets of what has memory of its own, in the order in which it is made, as the attribute says it.
+/// The offsets of values with their own memory, in the order of their creation, from the attribute.
 std::vector<uint64_t> offsetsIn(func::FuncOp function) {
   FailureOr<FunctionOffsets> said = FunctionOffsets::of(function);
   EXPECT_TRUE(succeeded(said));
@@ -97,7 +98,7 @@ levels { name: "outer" latency: 9e-6 bandwidth: 1e9 shared_by: 2 }
   return cluster;
 }
 
-/// What is simulated of a plan is what is simulated of its program, to the bit.
+/// The simulation of a plan equals that of its program, to the bit.
 void expectSameTimes(const Plan &plan, const abi::Manifest &manifest) {
   timing::Step planned = plannedStep(plan, manifest.mesh()), read = timing::readStep(manifest, abi::stepTimetable);
   EXPECT_EQ(planned.roleOf, read.roleOf);
@@ -155,7 +156,7 @@ TEST_P(PlannerTest, PlansWhatTheCompilerMakes) {
   expectSameMemory(*other, *compilation.at(Phase::When), reordered->manifest);
   expectSameTimes(*other, reordered->manifest);
 
-  // What was planned in between leaves nothing behind.
+  // Plans made in between leave nothing behind.
   FailureOr<Plan> again = planner->plan({});
   ASSERT_TRUE(succeeded(again));
   for (auto [before, after] : llvm::zip_equal(own->roles, again->roles)) {
@@ -192,7 +193,7 @@ TEST_P(PlannerTest, BucketsArePlannedAsTheyAreCompiled) {
     expectSameMemory(*plan, *compilation.at(Phase::When), program->manifest);
     expectSameTimes(*plan, program->manifest);
 
-    // What the program says of its choices makes the same lists again.
+    // The choices that the program states give the same lists again.
     std::optional<Choices> said = parseChoices(program->manifest.choices(), "choices", {},
                                                [](const Twine &problem) { ADD_FAILURE() << problem.str(); });
     ASSERT_TRUE(said);
@@ -201,7 +202,7 @@ TEST_P(PlannerTest, BucketsArePlannedAsTheyAreCompiled) {
     ASSERT_TRUE(succeeded(again));
     EXPECT_EQ(again->manifest.SerializeAsString(), program->manifest.SerializeAsString());
 
-    // An order that starts some of them later leaves fewer together, and the plan knows.
+    // An order that starts some of them later joins fewer, and the plan knows.
     choices.order = otherOrder(*alone).order;
     FailureOr<Plan> apart = planner->plan(choices);
     FailureOr<CompiledProgram> fewer = planner->compile(choices, /*generateCode=*/false);
@@ -214,7 +215,7 @@ TEST_P(PlannerTest, BucketsArePlannedAsTheyAreCompiled) {
   EXPECT_GT(most, 10);
 }
 
-/// Draws orders that are valid: commands move as far as what they need and who needs them lets them.
+/// Draws valid orders: commands move as far as their operands and users allow.
 class Shuffler {
 public:
   Shuffler(const FlatFunction &function, uint32_t seed)
@@ -261,7 +262,7 @@ struct Lists {
   std::deque<ReadRole> roles;
 };
 
-// Any order that can be: the planner's places are those of dt-plan-memory, and dt-verify-when proves them.
+// Any possible order: the planner's places are those of dt-plan-memory, and dt-verify-when proves them.
 TEST_P(PlannerTest, AnyOrderIsPlannedAsTheIrIs) {
   Compilation compilation(GetParam());
   for (uint32_t seed = 0; seed < 4; ++seed) {
@@ -292,7 +293,7 @@ TEST_P(PlannerTest, AnyOrderIsPlannedAsTheIrIs) {
   }
 }
 
-// One order after another: what follows the changes ends where planning anew does.
+// One order after another: incremental changes end where planning from scratch does.
 TEST_P(PlannerTest, WhatFollowsChangesIsWhatPlanningAnewGives) {
   Compilation compilation(GetParam());
   Lists lists(compilation);
@@ -394,7 +395,7 @@ TEST(PlannerTest, ChoicesOfWhatThereIsNot) {
                                             "you mean 'forward all_gather h.*.ln_"));
 }
 
-// Plans of the same commands share their step, and hold it when the planner has forgotten it.
+// Plans of the same commands share their step, and keep it alive when the planner has forgotten it.
 TEST(PlannerTest, AStepLivesAsLongAsAPlanOfIt) {
   Compilation compilation(setups[0]);
   std::unique_ptr<Planner> planner = compilation.makePlanner();

@@ -1,4 +1,4 @@
-// What a search finds is better, fits, and is what the program then does.
+// The result of a search is better, fits, and is what the program then does.
 #include "passes/pipelines/search/SearchOrder.h"
 #include "runtime/abi/timetables.h"
 #include "test/passes/pipelines/compilation.h"
@@ -15,7 +15,7 @@ using testing::IsEmpty;
 namespace dtc::test {
 namespace {
 
-/// One rank a node, and links on which moving takes about as long as computing.
+/// One rank per node, and links on which transfers take about as long as computing.
 timing::Cluster slowCluster(size_t ranks) {
   timing::Cluster cluster = timing::parseCluster(R"(
 name: "slow"
@@ -122,7 +122,7 @@ TEST(SearchOrderTest, OnePlanIsTheSimpleOrder) {
   EXPECT_EQ(found.after, found.before);
 }
 
-// One by one as given; in buckets as costs say. The order found is another's business.
+// One by one as given; in buckets by cost. The order found does not matter here.
 TEST(SearchOrderTest, GradientsGoInOtherBuckets) {
   Search search({"data_parallel", "gpt-small", "dp=2", "ddp"});
   SearchedOrder few = search.run(60), enough = search.run(60, 0, few.tried.size() + 1);
@@ -142,7 +142,7 @@ TEST(SearchOrderTest, WeightGradientsRunBesideWhatOthersWaitFor) {
               Contains(Field(&OrderRule::move, "weight_gradient contract contract_backward h.*.mlp.c_proj")));
 }
 
-// What is whole for the embedding may stay so for the head; a limit on memory forbids it.
+// What is whole for the embedding may stay whole for the head; a limit on memory forbids it.
 TEST(SearchOrderTest, GathersAreSharedWhereMemoryAllows) {
   Search search({"zero3", "gpt-small", "dp=2", "zero3"});
   uint64_t simple = search.arenaOf({});

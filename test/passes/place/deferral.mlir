@@ -1,4 +1,4 @@
-// Which operations take a partial sum as it is, and which wait until it is whole.
+// Which operations accept a partial sum as it is, and which wait until it is whole.
 
 // RUN: dtc-opt %s --dt-propagate --dt-partition 2>/dev/null | FileCheck %s
 

@@ -1,5 +1,5 @@
-// Small functions partitioned and run on all ranks: what each of them returns is what the whole function does, and the
-// padding of state is zero.
+// Small functions partitioned and run on all ranks: each result equals that of the whole function, and the padding of
+// state is zero.
 #include "dialect/IR/Names.h"
 #include "dialect/IR/Ops.h"
 #include "dialect/reference/Shards.h"
@@ -79,7 +79,7 @@ protected:
   MLIRContext context;
 };
 
-// exp(0) = 1 would stand in the eighth element.
+// exp(0) = 1 would be in the eighth element.
 TEST_F(Partition, StateComesBackWithZeroPadding) {
   check(R"(func.func @f(%w: tensor<7xf32> {dt.port = #dt.port<parameter "w", placed = <[{"tp"}]>>})
       -> (tensor<7xf32> {dt.port = #dt.port<parameter "w", placed = <[{"tp"}]>>}) {
@@ -100,7 +100,7 @@ TEST_F(Partition, PaddingOfTwoDimensionsIsMasked) {
       twoAxes);
 }
 
-// What stands in the padding for one reader is not what another one needs.
+// The padding for one reader is not what another one needs.
 TEST_F(Partition, AMaximumAndASumReadOnePaddedValue) {
   for (const char *kinds : {"max sum", "sum max"}) {
     auto [first, second] = StringRef(kinds).split(' ');

@@ -1,4 +1,4 @@
-// What the presets make of the shipped examples.
+// What the presets do with the shipped examples.
 
 // RUN: dtc compile %examples/gpt-small --mesh dp=2,tp=2 --strategy megatron --compile-to where -o %t
 // RUN: FileCheck %s --check-prefix=MEGATRON < %t
@@ -40,7 +40,7 @@
 // SEQUENCE: dt.reduce_scatter sum {{.*}}dt.layer = #dt.layer<"h"[0]>{{.*}}h.0.attn.c_attn over heads
 // SEQUENCE: func.func
 
-// Micro-batches need nobody; gradients are reduced once a step.
+// Micro-batches need no communication; gradients are reduced once a step.
 // DATA-LABEL: func.func @micro(
 // DATA-NOT: dt.all_reduce
 // DATA-NOT: dt.all_gather

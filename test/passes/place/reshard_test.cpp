@@ -65,7 +65,7 @@ protected:
     for (int64_t i = 0; i < whole.size(); ++i)
       whole[i] = static_cast<double>(i + 1);
     SmallVector<HostTensors> arguments;
-    // Of sums the first rank holds the value, of maxima all; here one of them holds it, and the others less.
+    // Of sums the first rank holds the value, of maxima all do; here one of them holds it, and the others less.
     SmallVector<AxisRefAttr> maxima = axes->shardingOf(from).getPartial(ReductionKind::Max);
     for (auto [rank, piece] : llvm::enumerate(scatter(whole, axes->shardingOf(from), mesh, 0))) {
       if (getIndexIn(mesh, static_cast<int64_t>(rank), maxima) != 0)

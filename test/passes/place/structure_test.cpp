@@ -1,4 +1,4 @@
-// Which collectives the presets make of the shipped examples.
+// Which collectives the presets give the shipped examples.
 #include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
 #include "dialect/IR/Ops.h"
@@ -67,7 +67,7 @@ TEST_F(Structure, DataParallelismReducesEachGradientOnceAStep) {
   EXPECT_EQ(count(function::update), Counts());
 }
 
-// Of the 12 parameters of a layer.
+// For the 12 parameters of a layer.
 TEST_F(Structure, ZeroScattersGradientsAndGathersParameters) {
   compile("examples/gpt-small", "dp=4", "zero1");
   EXPECT_EQ(count(function::micro), Counts());
@@ -126,7 +126,7 @@ TEST_F(Structure, SequenceParallelismGathersBeforeAndScattersAfterEachBlock) {
   }
 }
 
-// Of all activations, keys and values alone are gathered; dimensions that another axis splits stay split.
+// Of all activations, only keys and values are gathered; dimensions that another axis splits stay split.
 TEST_F(Structure, ContextParallelismGathersKeysAndValues) {
   for (auto [model, layer] : {std::pair("examples/gpt-small", "h.1"), {"examples/llama-small", "model.layers.1"}}) {
     compile(model, "dp=2,cp=2", "cp");
@@ -183,7 +183,7 @@ TEST_F(Structure, CollectivesSayWhyTheyAreThere) {
 
 class StrategyFile : public Structure {
 protected:
-  // A file of each test's own: ctest runs several at once.
+  // Each test has its own file: ctest runs several at once.
   std::string write(const std::string &text) { return directory.write("strategy.toml", text); }
   test::TemporaryDirectory directory;
 
@@ -207,7 +207,7 @@ protected:
     }
   }
 
-  /// The error that a strategy file leads to.
+  /// The error that a strategy file causes.
   std::string errorOf(const std::string &text) {
     module = gptSmall();
     EXPECT_TRUE(failed(runWhere(*module, "dp=2,tp=2", write(text))));
@@ -248,7 +248,7 @@ TEST_F(StrategyFile, UnknownKeySuggestsTheNearest) {
   EXPECT_THAT(errorOf("[parameter]\n"), HasSubstr("unknown key 'parameter' (did you mean 'parameters'?)"));
 }
 
-// Thousands of parts were a segmentation fault.
+// Thousands of parts once caused a segmentation fault.
 TEST_F(StrategyFile, DepthIsLimited) {
   std::string deep;
   for (int i = 0; i < 50000; ++i)
@@ -285,7 +285,7 @@ TEST_F(StrategyFile, SequenceMustDivide) {
                         "or the mesh"));
 }
 
-// Storage, slots and gradients of chosen parameters; the rest lies as it is computed with.
+// Storage, slots and gradients of chosen parameters; the rest is stored as it is computed with.
 TEST_F(StrategyFile, PlacesEachThatBelongsToAParameter) {
   compile(
       "examples/gpt-small", "dp=2,tp=2",
@@ -362,7 +362,7 @@ TEST_F(StrategyFile, UnknownPresetSuggestsTheNearest) {
   EXPECT_THAT(errors, HasSubstr("(did you mean 'megatron'?)"));
 }
 
-/// Lets an operation read what comes after it, as a pass may do that is wrong.
+/// Lets an operation read a result of a later one, as a wrong pass may do.
 struct Breaker : PassWrapper<Breaker, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(Breaker)
   void runOnOperation() override {
@@ -371,7 +371,7 @@ struct Breaker : PassWrapper<Breaker, OperationPass<ModuleOp>> {
   }
 };
 
-/// Who is to blame decides the exit code.
+/// The exit code depends on who is to blame.
 TEST_F(StrategyFile, TheCompilersOwnMistakesAreNoBadInput) {
   ModelOptions sizes;
   sizes.batch = 8;
@@ -392,7 +392,7 @@ TEST_F(StrategyFile, TheCompilersOwnMistakesAreNoBadInput) {
   }));
 }
 
-/// What a context with threads compiles, or one without.
+/// The compiler's result in a context with threads, or without.
 std::string manifestOf(const CompileOptions &options, bool hasThreads) {
   MLIRContext context(hasThreads ? MLIRContext::Threading::ENABLED : MLIRContext::Threading::DISABLED);
   ModelOptions sizes;

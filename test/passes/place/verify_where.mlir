@@ -1,4 +1,4 @@
-// The contract of form 2, one violation a module.
+// The contract of form 2, one violation per module.
 
 // RUN: dtc-opt %s --split-input-file --verify-diagnostics --dt-verify-where
 

@@ -47,7 +47,7 @@ protected:
     mesh = (*local)->getAttrOfType<MeshAttr>(module_attr::mesh);
   }
 
-  /// Runs a function on both sides; what it returns is compared and kept for the functions after it.
+  /// Runs a function on both sides; its results are compared and kept for the functions after it.
   void step(StringRef name) {
     auto before = whole->lookupSymbol<func::FuncOp>(name), after = local->lookupSymbol<func::FuncOp>(name);
     ASSERT_TRUE(before && after) << name.str();
@@ -72,7 +72,7 @@ protected:
     }
   }
 
-  /// What an earlier function returned, or a first value made up here.
+  /// The result of an earlier function, or an initial value made up here.
   Twin &argument(func::FuncOp function, unsigned i) {
     PortAttr port = argumentPort(function, i);
     auto found = tensors.find(port.identity());

@@ -1,4 +1,4 @@
-// Channels of groups: what waits for another stage stands before nothing of one's own.
+// Channels of groups: a command that waits for another stage blocks nothing of its own stage.
 #include "passes/schedule/emit/Channels.h"
 #include "passes/schedule/emit/EmitCommands.h"
 

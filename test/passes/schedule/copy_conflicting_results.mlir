@@ -1,6 +1,6 @@
 // RUN: dtc-opt %s --dt-copy-conflicting-results | FileCheck %s
 
-// A kernel may write its result where the result lives.
+// A kernel may write its result where the result is stored.
 // CHECK-LABEL: func.func @straight
 func.func @straight(%x: tensor<8xf32> {dt.port = #dt.port<input "x">})
     -> (tensor<8x8xf32> {dt.port = #dt.port<output "y">}) {

@@ -1,4 +1,4 @@
-// Which launches become one command, and what that command says.
+// Which launches become one command, and what that command states.
 #include "passes/schedule/emit/EmitManifest.h"
 #include "test/passes/schedule/plan.h"
 
@@ -115,7 +115,7 @@ TEST_F(JoinedLaunchesTest, NeitherSkipAGapNorChangeTheOrder) {
   EXPECT_THAT(written(), testing::Contains(64).Times(3));
 }
 
-// What is written lies side by side, what is read does not.
+// What is written is adjacent, what is read is not.
 TEST_F(JoinedLaunchesTest, ReadWithoutAGap) {
   emit({vector, vector, vector, vector, vector}, launch("%y3", "scale_0", "%p0") + launch("%y4", "scale_0", "%p2"),
        {"%p0", "%p1", "%p2", "%y3", "%y4"});
@@ -143,7 +143,7 @@ TEST_F(JoinedLaunchesTest, WaitForWhoReadsWhatTheyWrite) {
   EXPECT_THAT(written(), ElementsAre(64, 64, 64));
 }
 
-// Who read p3 before does not hide who reads it in between.
+// A reader of p3 before does not hide one in between.
 TEST_F(JoinedLaunchesTest, WaitForTheLastThatReadsWhatTheyWrite) {
   emit({vector, vector, vector, vector, vector, vector},
        launch("%y4", "halve_other", "%p3") + launch("%y2", "scale_0", "%p0") + launch("%y5", "numbered", "%p3") +
@@ -152,7 +152,7 @@ TEST_F(JoinedLaunchesTest, WaitForTheLastThatReadsWhatTheyWrite) {
   EXPECT_THAT(written(), ElementsAre(64, 64, 64, 64));
 }
 
-// Without decay comes last, so p0 and p2 lie side by side.
+// Parameters without decay come last, so p0 and p2 are adjacent.
 TEST_F(JoinedLaunchesTest, AreMoreAsWhatDecaysLiesSideBySide) {
   auto parameter = [](const std::string &name, const char *decays) {
     return "#dt.param<\"" + name + "\", file = [16], factored = [16], permutation = [0], dims = [\"embed\"], " +

@@ -1,4 +1,4 @@
-// A small function written down as a manifest: what operations say arrives where the runtime reads it.
+// A small function written as a manifest: what operations state arrives where the runtime reads it.
 #include "passes/schedule/emit/EmitManifest.h"
 #include "runtime/abi/marks.h"
 #include "runtime/abi/timetables.h"
@@ -17,8 +17,8 @@ using testing::ElementsAre;
 namespace dtc {
 namespace {
 
-// In a mesh of two by three a maximum and a sum under way at once, exchanges in both directions, a part of a slice, and
-// a part that depends on both axes.
+// In a mesh of two by three a maximum and a sum in progress at once, exchanges in both directions, a part of a slice,
+// and a part that depends on both axes.
 constexpr const char *text = R"(
 module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 3>, dt.model = "toy", dt.symbols = {embed = 6 : i64, vocab = 12 : i64},
     dt.timetables = [#dt.timetable<"step", stage = 0, [<@micro, micro_batch = 0>, <@micro, micro_batch = 1>, <@update>]>,
@@ -151,7 +151,7 @@ TEST_F(ManifestTest, ARanksPlaceIsThatWithinAllAxes) {
         for (const abi::AxisRef &ref : scalar.rank_index().axes())
           names.push_back(ref.axis());
       }
-  // Where the part of two rows of six begins, in elements; that it ends early, the kernel need not know.
+  // Where the part of two rows of six begins, in elements; the kernel need not know that it ends early.
   EXPECT_THAT(axes, ElementsAre(ElementsAre("dp", "tp")));
   EXPECT_THAT(scales, ElementsAre(12));
 }

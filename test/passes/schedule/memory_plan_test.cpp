@@ -1,4 +1,4 @@
-// Where tensors lie, held against lifetimes that are worked out here once more, pair by pair.
+// The places of tensors, compared with lifetimes that are computed here once more, pair by pair.
 #include "test/passes/schedule/plan.h"
 
 #include "mlir/IR/OwningOpRef.h"
@@ -15,7 +15,7 @@ using namespace dtc;
 
 namespace {
 
-/// Functions of vectors. Kernels may work in place, contractions and gathers may not; collectives are under way until
+/// Functions of vectors. Kernels may work in place, contractions and gathers may not; collectives are in progress until
 /// they are waited for, some operations later.
 class RandomProgram {
 public:
@@ -123,7 +123,7 @@ private:
   std::string body;
 };
 
-/// A value's memory, and from when to when it must keep what it holds.
+/// A value's memory, and from when to when it must keep its contents.
 struct Life {
   Value value;
   uint64_t begin = 0, end = 0; ///< bytes
@@ -131,7 +131,7 @@ struct Life {
   bool communicated = false;
 };
 
-/// The lifetimes of a function without views: what the test believes.
+/// The lifetimes in a function without views, as the test computes them.
 class Lives {
 public:
   Lives(func::FuncOp function, ArenaLayout &plan) : function(function), plan(plan) {
@@ -141,7 +141,7 @@ public:
       add(argument, -1);
     for (Operation &op : function.front())
       for (Value result : op.getResults())
-        if (!isa<WaitOp>(op)) // its value is the future's
+        if (!isa<WaitOp>(op)) // its value is that of the future
           add(result, positions[&op]);
   }
 
@@ -218,7 +218,8 @@ protected:
     ASSERT_TRUE(module) << errors << text;
   }
 
-  /// Whether all tensors lie within the arena, apart from those alive at the same time, and visible where they must be.
+  /// Whether all tensors are within the arena, do not overlap those alive at the same time, and are visible where they
+  /// must be.
   bool fits(ArenaLayout &plan) {
     Lives lives(function(), plan);
     for (const Life &a : lives.all) {
@@ -271,13 +272,13 @@ TEST_F(MemoryPlanTest, WhatLivesAtOnceLiesApart) {
         (inPlace ? overwritten : shared) += 1;
       }
   }
-  // Memory is used again, which is what could go wrong.
+  // Memory is reused, which is what could go wrong.
   EXPECT_GT(overwritten, 400);
   EXPECT_GT(shared, 4000);
 }
 
-// Each place of a temporary in turn is made that of another value. What the proof then says is held against what the
-// lifetimes above say.
+// Each place of a temporary in turn is replaced by that of another value. The proof's verdict is then compared with
+// that of the lifetimes above.
 TEST_F(MemoryPlanTest, ThePlacesThatAreProvedAreThoseThatFit) {
   int refused = 0, proved = 0;
   for (uint32_t seed = 0; seed < 12; ++seed) {
@@ -359,7 +360,7 @@ TEST_F(MemoryPlanTest, BytesByCategory) {
   EXPECT_EQ(use["optimizer state"], 128U);
   EXPECT_EQ(use["gradients"], 448U);          // 400
   EXPECT_EQ(use["inputs and outputs"], 256U); // 68 and 68
-  // Most is alive at the last outer product: 34 x 17 and the vector of 17, over what came before.
+  // Most is alive at the last outer product: 34 x 17 and the vector of 17, above what came before.
   EXPECT_EQ(use["activations and workspace"], 2368U + 128U); // 2312 and 68
   EXPECT_EQ(use["communication buffers"], 128U + 192U);      // 68 and 136, alive at once
   EXPECT_EQ(plan->bytes(), plan->sharedBegin() + 320);

@@ -37,7 +37,7 @@ func.func @a_layer_apart(%x: tensor<8xf32>) -> tensor<2x4xf32> {
   return %da : tensor<2x4xf32>
 }
 
-// Where no layer is before, a copy back starts right before its reader.
+// Where no layer comes before, a copy back starts right before its reader.
 // CHECK-LABEL: func.func @first_layer_of_the_backward_pass
 // CHECK: %[[OUT:.*]] = dt.offload
 // CHECK: dt.exp {{.*}}"h"[1]

@@ -1,4 +1,4 @@
-// Intervals that share memory, held against the rule's plain definition.
+// Intervals that share memory, compared with the rule's plain definition.
 #include "passes/schedule/memory/StoragePlan.h"
 
 #include "runtime/abi/random.h"
@@ -23,7 +23,7 @@ private:
   uint64_t count = 0;
 };
 
-/// Few sizes or many, short lives and long ones, and nested ones as of a forward and a backward pass.
+/// Few sizes or many, short lives and long ones, and nested ones as in a forward and a backward pass.
 StorageProblem randomProblem(uint32_t seed) {
   Draws draws(seed);
   StorageProblem problem;
@@ -168,7 +168,8 @@ TEST(LiveBytes, TheMostAndWhereItIs) {
   }
 }
 
-// Intervals get other bytes and lives, are removed, come back and are added. Each time all is as if placed anew.
+// Intervals get other bytes and lives, are removed, come back and are added. Each time the result equals placing all
+// from scratch.
 TEST(StoragePlan, IsWhatPlacingAnewGives) {
   int moved = 0;
   for (uint32_t seed = 0; seed < 400; ++seed) {
@@ -201,7 +202,7 @@ TEST(StoragePlan, IsWhatPlacingAnewGives) {
   EXPECT_GT(moved, 6000);
 }
 
-/// What layers keep from the forward to the backward pass, and short lives between: as a training step has them.
+/// What layers keep from the forward to the backward pass, with short lives between: as in a training step.
 StorageProblem stepOf(int layers) {
   constexpr int kept = 10, brief = 50;
   StorageProblem problem{{}, 64};
@@ -215,13 +216,14 @@ StorageProblem stepOf(int layers) {
   return problem;
 }
 
-// Not a measurement: a scan of all before would take some hundred times as long for sixteen times the layers.
+// Not a measurement: a scan of all earlier intervals would take some hundred times as long for sixteen times the
+// layers.
 TEST(StorageProblem, TimeIsInProportionToTheIntervals) {
   auto secondsFor = [](int layers) {
     StorageProblem problem = stepOf(layers);
     double least = 1e9;
     for (int i = 0; i < 3; ++i) {
-      std::clock_t begin = std::clock(); // of this process: others may keep the processor
+      std::clock_t begin = std::clock(); // CPU time of this process: others may use the processor
       StorageSolution solution = placeLargestFirst(problem);
       least = std::min(least, double(std::clock() - begin) / CLOCKS_PER_SEC);
       EXPECT_EQ(problem.verify(solution), "");
@@ -234,7 +236,7 @@ TEST(StorageProblem, TimeIsInProportionToTheIntervals) {
   EXPECT_LT(many, 60 * few);
 }
 
-// A thousand questions in the time that placing anew takes for some ten.
+// A thousand questions in the time of some ten placements from scratch.
 TEST(StoragePlan, AChangeCostsLittle) {
   constexpr int changes = 300;
   StorageProblem problem = stepOf(96);

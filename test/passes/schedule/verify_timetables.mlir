@@ -1,4 +1,4 @@
-// What dt-verify-when says of timetables: the words that a program with them would be refused with.
+// What dt-verify-when says about timetables: the message with which a program with them would be refused.
 // RUN: dtc-opt %s --dt-verify-when=accumulation=3 --split-input-file --verify-diagnostics
 
 // Three micro-batches take turns in two places.
@@ -54,7 +54,7 @@ func.func @b(%s: tensor<16xf32> {dt.port = #dt.port<stash "s">})
 
 // -----
 
-// The backward pass of what has not passed forward.
+// A backward pass without its forward pass.
 // expected-error @below {{M9: role 'all': its step runs list 'b' on micro-batch 1 in stage 0 (entry 2) before its turn}}
 module attributes {dt.arena = {bytes = 192 : i64, shared = 192 : i64, spaces = [array<i64: 2, 64, 64, 2>]}, dt.timetables = [
   #dt.timetable<"step", stage = 0, [<@f, micro_batch = 0>, <@b, micro_batch = 0>, <@b, micro_batch = 1, places = [0, 0, 1]>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@f, micro_batch = 2>, <@b, micro_batch = 2>]>]} {
@@ -90,7 +90,7 @@ func.func @b(%s: tensor<16xf32> {dt.port = #dt.port<stash "s">})
 
 // -----
 
-// A micro-batch that stays behind, and one that is left out.
+// A micro-batch that is left over, and one that is left out.
 // expected-error @below {{M9: role 'all': its step leaves micro-batch 2 in stage 0 without its backward pass after list 'f' on micro-batch 2 in stage 0 (entry 4)}}
 module attributes {dt.arena = {bytes = 192 : i64, shared = 192 : i64, spaces = [array<i64: 2, 64, 64, 2>]}, dt.timetables = [
   #dt.timetable<"step", stage = 0, [<@f, micro_batch = 0>, <@b, micro_batch = 0>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 1, places = [0, 0, 1]>, <@f, micro_batch = 2>]>]} {
@@ -143,7 +143,7 @@ func.func @b(%s: tensor<16xf32> {dt.port = #dt.port<stash "s">})
 
 // -----
 
-// A function that is not there.
+// A function that does not exist.
 // expected-error @below {{M9: role 'all': its step runs list 'g' on micro-batch 0 in stage 0 (entry 0), which does not exist}}
 module attributes {dt.arena = {bytes = 192 : i64, shared = 192 : i64, spaces = [array<i64: 2, 64, 64, 2>]}, dt.timetables = [
   #dt.timetable<"step", stage = 0, [<@g, micro_batch = 0>]>]} {

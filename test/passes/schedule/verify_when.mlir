@@ -60,7 +60,7 @@ func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
 
 // -----
 
-// A tensor that another function reads lives to the end, whether this one reads it or not.
+// A tensor that another function reads is alive to the end, whether this one reads it or not.
 module attributes {dt.arena = {bytes = 192 : i64, shared = 192 : i64}} {
 func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
     attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64>, values = array<i64: 64>}} {

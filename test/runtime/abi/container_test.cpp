@@ -16,7 +16,7 @@ using namespace std::string_literals;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-/// Makes program files of this very test: an ELF file is at hand.
+/// Makes program files from this very test: it is an ELF file at hand.
 class ContainerTest : public testing::Test {
 protected:
   void SetUp() override {
@@ -86,7 +86,7 @@ TEST_F(ContainerTest, EveryTruncationIsRefused) {
   }
 }
 
-/// Opens the file with one bit of it changed, a bit that follows from the position, and changes it back.
+/// Opens the file with one bit of it flipped, a bit that follows from the position, and flips it back.
 class FlippedBit {
 public:
   FlippedBit(const std::string &path, size_t position)

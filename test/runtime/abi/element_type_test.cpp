@@ -1,4 +1,4 @@
-// The table of element types, and rounding to them, held against every value that the narrow types have.
+// The table of element types, and rounding to them, compared with every value that the narrow types have.
 #include "runtime/abi/element_type.h"
 
 #include <gtest/gtest.h>
@@ -85,7 +85,7 @@ TEST(Rounding, KnownValues) {
   EXPECT_EQ(round(BF16, 1 + 3 * 0x1p-8), 1 + 0x1p-6);
   EXPECT_EQ(round(F16, 2049), 2048);
   EXPECT_EQ(round(F16, 2051), 2052);
-  // One rounding, not two: by way of f32 this would be a tie.
+  // One rounding, not two: via f32 this would be a tie.
   EXPECT_EQ(round(BF16, 1 + 0x1p-8 + 0x1p-40), 1 + 0x1p-7);
   EXPECT_EQ(round(F16, -1 - 0x1p-11 - 0x1p-40), -1 - 0x1p-10);
   // Overflow begins half a unit beyond the largest value.
@@ -95,7 +95,7 @@ TEST(Rounding, KnownValues) {
   EXPECT_EQ(round(BF16, 0x1.fefffffffffffp127), 0x1.fep127);
   EXPECT_EQ(round(BF16, 0x1.ffp127), Infinity);
   EXPECT_EQ(round(F32, 0x1.ffffffp127), Infinity);
-  // Subnormals, and what vanishes.
+  // Subnormals, and values that round to zero.
   EXPECT_EQ(round(F16, 0x1p-24), 0x1p-24);
   EXPECT_EQ(round(F16, 0x1p-25), 0);
   EXPECT_EQ(round(F16, 0x1.000001p-25), 0x1p-24);
@@ -104,7 +104,7 @@ TEST(Rounding, KnownValues) {
   EXPECT_EQ(round(BF16, -0x1.8p-134), -0x1p-133);
   EXPECT_TRUE(std::signbit(round(BF16, -1e-300)) && std::signbit(round(F16, -0.0)));
   EXPECT_EQ(round(BF16, 5e-324), 0);
-  // What is not finite, and what is no floating-point type.
+  // Values that are not finite, and types that are not floating-point.
   for (DataType type : {F32, BF16, F16}) {
     EXPECT_EQ(round(type, -Infinity), -Infinity);
     EXPECT_TRUE(std::isnan(round(type, NAN)));
@@ -112,7 +112,7 @@ TEST(Rounding, KnownValues) {
   EXPECT_EQ(round(I32, 0.1), 0.1);
 }
 
-/// All finite values of a 16-bit type and what lies between each two of them.
+/// All finite values of a 16-bit type and the midpoint between each two of them.
 class NarrowType : public testing::TestWithParam<DataType> {};
 
 TEST_P(NarrowType, RoundsToTheNearestValueAndTiesToEven) {

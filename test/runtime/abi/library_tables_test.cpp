@@ -36,7 +36,7 @@ TYPED_TEST(Tables, NameEachScalarOnce) {
   }
 }
 
-/// What programs that are compiled already have in their command lists.
+/// What already compiled programs have in their command lists.
 TEST(LibraryTables, ScalarsStandWhereTheyAlwaysStood) {
   EXPECT_EQ(countOf<GemmScalars>, 16u);
   EXPECT_EQ(indexOf(&GemmScalars::ldc), 8u);
@@ -95,7 +95,7 @@ TEST(LibraryTables, ProcessorsHaveEachKernel) {
   }
 }
 
-/// Shapes are made of what a launch says, and types of scalars that can say them.
+/// Shapes consist of scalars of the launch, and types of scalars that can state them.
 TEST(LibraryTables, OperandsAreDescribedByScalars) {
   for (const KernelTable *table : all()) {
     std::set<std::string> sizes = {"grid", "4"}, operands;
@@ -116,7 +116,7 @@ TEST(LibraryTables, OperandsAreDescribedByScalars) {
   }
 }
 
-/// The operands that a launch with these scalars has, and what it does with each.
+/// The operands of a launch with these scalars, and what it does with each.
 std::string describe(const KernelTable &table, const std::vector<int64_t> &scalars) {
   std::string text;
   for (const Operand &operand : table.operands)

@@ -99,7 +99,7 @@ TEST_F(ResolveTest, SoAreThoseOfLogarithmsAndCounts) {
   EXPECT_EQ(resolved.commands(1).start().log_output(), 12) << "of no logarithms";
 }
 
-// The host's memory counts from its own begin, and no number is an address of both.
+// Addresses of the host's memory count from its own start, and no number is an address of both.
 TEST_F(ResolveTest, AddressesOfTheHostLieBehindAnyArena) {
   role.set_host_bytes(1024);
   uint32_t host = test::addSpace(role, Space::HOST, 512, 128, 4);

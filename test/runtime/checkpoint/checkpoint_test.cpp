@@ -117,7 +117,7 @@ TEST(Checkpoint, ReplacesOneOfTheSameStep) {
   EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
 }
 
-// A limit on the size of files stands in for a full disk: reserving the space fails in the same place.
+// A file size limit stands for a full disk: reserving the space fails in the same place.
 TEST(Checkpoint, AFullDiskLeavesTheOldOneIntact) {
   TemporaryDirectory directory;
   std::string path = save(Megatron, directory.path);
@@ -163,7 +163,7 @@ TEST(Checkpoint, TryingLeavesNothing) {
   EXPECT_THROW(tryCheckpoints(directory / "file"), Error);
 }
 
-// A larger disk is reached by a link of one's own, which stays; what another user has linked is not written to.
+// A user's own link to a larger disk stays; a link of another user is not followed.
 TEST(Checkpoint, ALinkToAFolderIsFollowedIfItIsOnesOwn) {
   TemporaryDirectory directory;
   std::string link = directory / "checkpoints";
@@ -186,7 +186,7 @@ TEST(Checkpoint, ALinkToAFolderIsFollowedIfItIsOnesOwn) {
   EXPECT_THROW(tryCheckpoints(link), Error);
 }
 
-/// What rank 0 says about loading `path` into `manifest`.
+/// Rank 0's message about loading `path` into `manifest`.
 std::string refusal(const abi::Manifest &manifest, const std::string &path) {
   return asRanks(manifest, 1,
                  [&](RankState &state, Communicator &communicator) { loadCheckpoint(state, communicator, path); })[0];

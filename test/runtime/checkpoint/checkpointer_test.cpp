@@ -1,4 +1,4 @@
-// Checkpoints that are written while the state goes on changing.
+// Checkpoints that are written while the state continues to change.
 #include "runtime/checkpoint/checkpointer.h"
 #include "test/runtime/program/manifests.h"
 
@@ -25,7 +25,7 @@ namespace {
 
 TrainerState after(int64_t step) { return {.step = step, .samples = 1, .seed = 6, .sequenceLength = 16}; }
 
-/// Another number at each place, and others for each `value`.
+/// A different number at each place, and for each `value`.
 float valueAt(float value, int64_t place) { return value + static_cast<float>(place % 7919); }
 
 void setAll(const RankState &state, float value) {
@@ -48,7 +48,7 @@ bool holdsAll(const RankState &state, float value) {
   return same;
 }
 
-/// A step's exchange.
+/// The exchange at the end of a step.
 std::optional<std::string> exchangeNews(Checkpointer &checkpointer, Communicator &communicator, const StepNews &own) {
   std::vector<StepNews> all;
   for (int64_t packed : communicator.exchange(own.pack()))
@@ -135,7 +135,7 @@ TEST(StepNews, SurvivesPacking) {
         }
 }
 
-// Whatever else is told, up to the largest.
+// Whatever else is reported, up to the largest.
 TEST(StepNews, TellsHowLongARankComputedToFiveDigits) {
   for (double seconds : {0.0, 1e-6, 3.3e-4, 0.0125, 1.0, 61.5, 3600.0}) {
     StepNews news = StepNews::unpack(StepNews{64, 3, 5, StepNews::MostInterval, seconds}.pack());
@@ -147,7 +147,7 @@ TEST(StepNews, TellsHowLongARankComputedToFiveDigits) {
   EXPECT_EQ(StepNews::unpack(StepNews{0, 0, 0, 0, -1}.pack()).computed, 0);
 }
 
-// So much that the copy takes some milliseconds: whoever does not wait for it spoils it.
+// So large that the copy takes some milliseconds: a step that does not wait for it spoils it.
 TEST(Checkpointer, WritesTheStateAsItWasWhenBegun) {
   TemporaryDirectory directory;
   std::vector<std::string> problems = onHosts(8 << 20, 2, [&](RankState &state, Communicator &communicator) {
@@ -173,7 +173,7 @@ TEST(Checkpointer, WritesTheStateAsItWasWhenBegun) {
   EXPECT_THAT(namesIn(directory.path), ElementsAre("step-000001", "step-000002", "step-000003"));
 }
 
-// Where the host cannot read the state beside what the device does, it is copied on return.
+// Where the host cannot read the state while the device works, it is copied on return.
 TEST(Checkpointer, CopiesAtOnceFromADeviceOfItsOwn) {
   TemporaryDirectory directory;
   EXPECT_THAT(asRanks(Padded,
@@ -190,7 +190,7 @@ TEST(Checkpointer, CopiesAtOnceFromADeviceOfItsOwn) {
               Each(""));
 }
 
-// No exchange of its own: it goes on with those of the steps, and the third one tells that it is there.
+// It has no exchange of its own: it shares those of the steps, and the third one shows that it is complete.
 TEST(Checkpointer, GoesOnWithTheExchangesOfSteps) {
   TemporaryDirectory directory;
   withCheckpointers(directory.path, {}, [&](Communicator &communicator, Checkpointer &checkpointer) {
@@ -208,7 +208,7 @@ TEST(Checkpointer, GoesOnWithTheExchangesOfSteps) {
   });
 }
 
-// By rank 0, between two steps.
+// Called by rank 0, between two steps.
 TEST(Checkpointer, TellsOfACheckpointAsSoonAsItIsThere) {
   TemporaryDirectory directory;
   EXPECT_THAT(asRanks(Megatron,
@@ -230,7 +230,7 @@ TEST(Checkpointer, TellsOfACheckpointAsSoonAsItIsThere) {
               Each(""));
 }
 
-// The other rank has not written yet, then not hashed yet: nobody goes on before it has.
+// The other rank has not written yet, then not hashed yet: nobody continues before it has.
 TEST(Checkpointer, NoRankGoesOnBeforeAllAreReady) {
   TemporaryDirectory directory;
   withCheckpointers(directory.path, {}, [&](Communicator &communicator, Checkpointer &checkpointer) {
@@ -264,7 +264,7 @@ TEST(Checkpointer, ThatEndsEarlyLeavesNothing) {
 // What fails
 //===----------------------------------------------------------------------===//
 
-/// What each rank says when the checkpoint after step 2 fails in the background; the one after step 1 is there.
+/// The message of each rank when the checkpoint after step 2 fails in the background; the one after step 1 exists.
 std::vector<std::string> failing(const fs::path &root, const std::function<void(RankState &)> &spoil) {
   return asRanks(Megatron, [&](RankState &state, Communicator &communicator) {
     fill(state);
@@ -275,7 +275,7 @@ std::vector<std::string> failing(const fs::path &root, const std::function<void(
     communicator.barrier();
     checkpointer.begin(after(2));
     checkpointer.awaitCopy();
-    for (int steps = 0; steps < 20000; ++steps) // training goes on until it is told
+    for (int steps = 0; steps < 20000; ++steps) // training continues until the failure is reported
       EXPECT_EQ(exchangeNews(checkpointer, communicator), std::nullopt);
     ADD_FAILURE() << "nothing was told";
   });
@@ -294,7 +294,7 @@ TEST(Checkpointer, AFolderThatVanishesIsTold) {
   EXPECT_THAT(namesIn(directory / "moved"), ElementsAre("step-000001"));
 }
 
-// Between writing and reading back: it is the disk that failed, not the user.
+// Between writing and reading back: the disk failed, not the user.
 TEST(Checkpointer, WhatCannotBeReadBackIsNoBadInput) {
   TemporaryDirectory directory;
   std::vector<std::string> problems = asRanks(Alone, [&](RankState &state, Communicator &communicator) {
@@ -322,7 +322,7 @@ TEST(Checkpointer, AFullDiskIsToldByTheRankThatMeetsIt) {
     }
   });
   setrlimit(RLIMIT_FSIZE, &before);
-  // Both may meet it: the limit is the process's. One tells.
+  // Both may hit it: the limit applies to the process. One reports it.
   std::ranges::sort(problems);
   EXPECT_EQ(problems[0], "exit code 1: ");
   EXPECT_THAT(problems[1], AllOf(HasSubstr("exit code 1: the checkpoint after step 2: cannot write '"),
@@ -378,8 +378,8 @@ TEST(Checkpointer, WithoutMemoryForACopyTrainingWaits) {
 // Old ones
 //===----------------------------------------------------------------------===//
 
-// Two are kept. The newest on disk is damaged while the next one is written: what is left still holds a good one, at
-// every moment.
+// Two are kept. The newest on disk is damaged while the next one is written: at every moment, one of the others is
+// good.
 TEST(Checkpointer, PrunesWhenTheNewOneIsThereAndNotBefore) {
   TemporaryDirectory directory;
   withCheckpointers(directory.path, {.keep = 2}, [&](Communicator &communicator, Checkpointer &checkpointer) {

@@ -238,7 +238,7 @@ TEST_F(IntegrityTest, AMissingFileIsNoticed) {
   EXPECT_THAT(verify(path), Each(""));
 }
 
-// What lies beside the shards of a checkpoint would be read instead of them.
+// Files next to the shards of a checkpoint would be read instead of them.
 TEST_F(IntegrityTest, AFileThatWasNotWrittenWithItIsNotRead) {
   std::string path = save(1);
   for (const char *name : {"model.safetensors", "optimizer.safetensors"}) { // as a checkpoint of several files has them
@@ -279,7 +279,7 @@ TEST_F(IntegrityTest, ADamagedLatestGivesWayToTheOneBefore) {
   EXPECT_THAT(choose(directory.path), Each(first));
   EXPECT_THAT(warnings, ElementsAre(AllOf(HasSubstr(third), HasSubstr("whole.bias"), HasSubstr("the one before it")),
                                     AllOf(HasSubstr(second), HasSubstr("config.json"))));
-  // One that is given by name is not replaced by another, unless it may be taken as it is.
+  // A checkpoint that is given by name is not replaced by another, unless it may be taken as it is.
   EXPECT_THAT(choose(third)[0] + choose(third)[1], AllOf(HasSubstr("is damaged"), HasSubstr("--no-verify-checkpoint")));
   EXPECT_THAT(choose(third, false), Each(third));
   fs::remove(first + "/config.json");

@@ -1,4 +1,4 @@
-// The loss scale beside torch.amp.GradScaler's, as recorded in test/e2e/oracle/grad_scaler.json.
+// The loss scale compared with torch.amp.GradScaler's, as recorded in test/e2e/oracle/grad_scaler.json.
 #include "runtime/checkpoint/loss_scale.h"
 
 #include <fstream>

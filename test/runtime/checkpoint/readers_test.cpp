@@ -1,4 +1,4 @@
-// Hosts that have files of their own: what ranks load from them is the same, or nothing begins.
+// Hosts with different files: all ranks load the same from them, or nothing begins.
 #include "runtime/checkpoint/readers.h"
 
 #include "runtime/checkpoint/checkpoint.h"
@@ -49,7 +49,7 @@ protected:
     });
   }
 
-  /// The step that every rank goes on from, or what it threw. `suffixes`: what "here" and "there" are followed by.
+  /// The step from which every rank resumes, or what it threw. `suffixes`: what follows "here" and "there".
   std::vector<std::string> resume(std::array<std::string, 2> suffixes = {}, bool verify = true) {
     std::vector<std::string> steps(4);
     std::mutex mutex;
@@ -105,7 +105,7 @@ TEST_F(ReadersTest, WeightsThatDifferAreNamed) {
   }
 }
 
-// Another run's checkpoint is whole in itself.
+// Another run's checkpoint is complete in itself.
 TEST_F(ReadersTest, CheckpointsOfOtherRunsAreNamed) {
   save({5});
   fs::remove_all(root(1));

@@ -1,4 +1,4 @@
-// Copies of the state that come apart are noticed, and whose they are.
+// Copies of the state that diverge are noticed, and so is the rank that has them.
 #include "runtime/checkpoint/replicas.h"
 
 #include "test/runtime/checkpoint/states.h"
@@ -24,7 +24,7 @@ void flip(const RankState &state, const StateTensor &tensor, int64_t element) {
   });
 }
 
-/// What the ranks of a layout say when one of them has another bit in the first element of a tensor.
+/// The messages of a layout's ranks when one of them has another bit in the first element of a tensor.
 std::vector<std::string> problemsOf(const Layout &layout, int victim, bool slot, size_t number) {
   return asRanks(layout, [&](RankState &state, Communicator &communicator) {
     fill(state);
@@ -63,7 +63,7 @@ TEST(ReplicaCheck, OfTwoRanksBothAreNamed) {
   EXPECT_THAT(said[3], AllOf(HasSubstr("'norm.bias'"), HasSubstr(": rank 3 differs from ranks 0, 1, 2;")));
 }
 
-// The other ranks of a mesh store other pieces, which differ as they should; and padding is nobody's.
+// The other ranks of a mesh store other pieces, which differ as they should; and padding does not count.
 TEST(ReplicaCheck, PiecesAndPaddingAreNotCompared) {
   const Layout twice{2, 3, {"", "", "tp", ""}, "tp"}; // 5 over 3, inside
   for (const Layout &layout : {Alone, Megatron, Padded, Replicated, twice})
@@ -93,7 +93,8 @@ TEST(ReplicaCheck, SaysWhatItDoesNotCompare) {
   EXPECT_THAT(describe({2, 1, {"", "", "", "dp"}, "dp"}), HasSubstr("no parameter or optimizer slot is compared"));
 }
 
-// Before the third comparison nobody knows what one takes. Then it is a thousandth of the steps between two.
+// Before the third comparison its cost is unknown. From then on it takes a thousandth of the time of the steps between
+// two.
 TEST(ReplicaCheck, TakesAThousandthOfTheTime) {
   EXPECT_THAT(asRanks(Replicated,
                       [](RankState &state, Communicator &communicator) {

@@ -124,7 +124,7 @@ inline std::vector<std::string> asRanks(const Layout &layout, const Body &body) 
   return asRanks(manifestOf(layout), layout.ranks(), body);
 }
 
-/// A value that tells tensor and logical element.
+/// A value that identifies tensor and logical element.
 inline float valueOf(const StateTensor &tensor, int64_t logical) {
   return static_cast<float>(10000 * tensor.tensor->parameter() + 1000 * tensor.tensor->kind() + logical);
 }

@@ -12,7 +12,7 @@
 namespace dtc {
 namespace {
 
-/// What each of some ranks, which are threads, measured.
+/// The measurements of some ranks, which are threads.
 std::vector<std::vector<MeasuredMove>> probe(int ranks) {
   InProcessJob job(ranks);
   std::vector<std::unique_ptr<Arena>> arenas;

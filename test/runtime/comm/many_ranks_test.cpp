@@ -1,4 +1,4 @@
-// What very many ranks of one host do must not take each of them a look at all others.
+// With very many ranks on a host, no rank may look at all others each time.
 #include "runtime/liveness/control_block.h"
 #include "runtime/support/error.h"
 
@@ -24,7 +24,7 @@ protected:
 
   ControlBlock view(int rank, std::function<bool(int)> alive) const { return {memory, Ranks, rank, std::move(alive)}; }
 
-  /// All but the last have joined; what `rank` throws when it waits for that one, and whom it looks at.
+  /// All but the last have joined; the exception of `rank` when it waits for that one, and the ranks that it looks at.
   std::string waitFor(int rank, const std::function<bool(int)> &alive) {
     for (int joined = 0; joined + 1 < Ranks; ++joined)
       view(joined, alive).join({});

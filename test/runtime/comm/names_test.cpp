@@ -1,4 +1,4 @@
-// Ranks of one host of a larger job are called by their numbers in it.
+// Ranks of one host of a larger job are named by their numbers in the job.
 #include "runtime/comm/local/in_process.h"
 #include "runtime/support/error.h"
 #include "test/conformance/behaviour.h"
@@ -10,7 +10,7 @@
 namespace dtc::test {
 namespace {
 
-/// What the first of two ranks throws, which are the job's 4 and 5, while the second does as it is told.
+/// The exception of the first of two ranks, which are the job's 4 and 5, while the second does what it is told.
 std::string failureBeside(const std::function<void(Communicator &)> &first,
                           const std::function<void(Communicator &)> &second) {
   InProcessJob job(2, {4, 5});

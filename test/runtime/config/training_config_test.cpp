@@ -1,4 +1,4 @@
-// The training file is strict: every name and value is checked, and an error leads to the place and the right name.
+// The training file is strict: every name and value is checked, and an error names the place and the right name.
 #include "runtime/config/training_config.h"
 #include "runtime/support/error.h"
 
@@ -127,7 +127,7 @@ std::string repeat(const std::string &text, int times) {
   return all;
 }
 
-// toml++ destroys what dotted keys make by recursion: thousands of parts were a segmentation fault.
+// toml++ destroys tables of dotted keys recursively: thousands of parts once caused a segmentation fault.
 TEST_F(TrainingConfigTest, DepthIsLimited) {
   EXPECT_THAT(fileError("[training]\n" + repeat("a.", 50000) + "a = 1\n"),
               HasSubstr(":2: a dotted key has more than 16 parts"));
@@ -138,7 +138,7 @@ TEST_F(TrainingConfigTest, DepthIsLimited) {
   EXPECT_THAT(setError("steps=" + repeat("[", 50000)), HasSubstr("must be a whole number"));
 }
 
-// Whatever hides a quote from the scanner, it finds the deep key behind it.
+// Whatever hides a quote from the scanner, it finds the deep key after it.
 TEST_F(TrainingConfigTest, DepthIsFoundBehindStringsAndComments) {
   std::string deep = "\n" + repeat("a.", 50000) + "a = 1\n";
   for (const char *before : {"# \"", "a = \"#\"", "a = '\\'", "a = \"\\\"\"", "a = \"\"\"\n\"\"\"\"\"", "a = '''\n''''",
@@ -167,7 +167,7 @@ std::string changeError(ExitCode code, const std::vector<std::string> &assignmen
   return test::refusalOf([&] { changeTraining(training, assignments); }, code);
 }
 
-/// A compiled program takes the same words for what it can still change, and says of the rest that it is compiled in.
+/// A compiled program accepts the same words for what it can still change, and reports that the rest is compiled in.
 TEST_F(TrainingConfigTest, ProgramsTakeTheSameAssignments) {
   for (const SettingValue &setting : listSettings(readTraining("", {"dropout=0.1"})))
     for (const std::string &name : {setting.key, setting.section + "." + setting.key}) {

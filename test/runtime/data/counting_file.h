@@ -1,4 +1,4 @@
-// Token files whose token i is i: what is read of one tells where it was.
+// Token files whose token i is i: the value of a token shows its position.
 #pragma once
 
 #include "runtime/data/token_writer.h"
@@ -10,7 +10,7 @@
 
 namespace dtc::test {
 
-/// Writes one of so many tokens. Returns its path.
+/// Writes one with this many tokens. Returns its path.
 inline std::string writeCounting(const std::string &path, int count) {
   std::vector<uint16_t> values(count);
   std::iota(values.begin(), values.end(), 0);

@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 namespace {
 
-/// A file whose token i is i: a window tells where it was cut.
+/// A file whose token i is i: a window shows where it was cut.
 class SamplerTest : public testing::Test {
 protected:
   const TokenData &counting(int tokens) {

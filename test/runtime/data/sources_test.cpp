@@ -1,4 +1,4 @@
-// Mixtures: what --data says, and what a sampler makes of it.
+// Mixtures: what --data states, and what a sampler makes of it.
 #include "runtime/data/sources.h"
 
 #include "runtime/data/sampler.h"
@@ -48,7 +48,7 @@ TEST(Sources, ThatMakeNoMixtureAreRefused) {
   EXPECT_THAT(said({"a", "0.5", "b"}), HasSubstr("'a' stands before the first weight, 0.5"));
 }
 
-/// Sources whose tokens say where they are from: source s has the tokens 1000 s, 1000 s + 1, ...
+/// Sources whose tokens show where they are from: source s has the tokens 1000 s, 1000 s + 1, ...
 class MixtureTest : public testing::Test {
 protected:
   std::vector<Source> sources(const std::vector<std::pair<double, int>> &weightsAndWindows) {
@@ -95,7 +95,7 @@ TEST_F(MixtureTest, ProportionsAreExactInEachEpochAndEverySampleOfASourceComesIn
     }
     EXPECT_THAT(counts, ElementsAre(100, 60, 40));
   }
-  // A pass has each window once, another order each time.
+  // A pass has each window once, in another order each time.
   for (auto [source, windows] : std::map<int, int>{{0, 20}, {1, 30}, {2, 150}}) {
     const std::vector<int> &used = of[source];
     for (size_t pass = 0; (pass + 1) * windows <= used.size(); ++pass)

@@ -1,4 +1,4 @@
-// What tests ask of token files.
+// What tests check about token files.
 #pragma once
 
 #include "runtime/data/token_file.h"
@@ -12,7 +12,7 @@
 
 namespace dtc::test {
 
-/// Why a file is refused, which is bad input; "accepted" if it is not.
+/// Why a file is refused as bad input; "accepted" if it is not.
 inline std::string refusal(const std::string &path, std::optional<TokenFile::Format> format = std::nullopt) {
   try {
     TokenFile file(path, format);

@@ -67,7 +67,7 @@ TEST(StreamTest, RunsInOrderOnAnotherThread) {
       ran = std::this_thread::get_id();
       ++done;
     });
-  while (done < 100) // whoever waits may do the work
+  while (done < 100) // the thread that waits may do the work
     std::this_thread::yield();
   stream.wait(ticket);
   ASSERT_EQ(order.size(), 100u);

@@ -1,4 +1,5 @@
-// A device without a CPU's comforts: what holds on it holds where memory is a card's and kernels are a driver's.
+// A device without a CPU's conveniences: what works on it works where memory is on a card and kernels belong to a
+// driver.
 #pragma once
 
 #include "runtime/device/cpu_device.h"
@@ -14,7 +15,7 @@
 
 namespace dtc::test {
 
-/// Addresses that nobody may touch; the bytes lie elsewhere.
+/// Addresses that nobody may access; the bytes are elsewhere.
 class FarMemory final : public Memory {
 public:
   FarMemory(uint64_t bytes, uint64_t sharedBegin) : Memory(bytes, sharedBegin), bytesBehind(bytes, sharedBegin) {
@@ -32,9 +33,9 @@ private:
   Arena bytesBehind;
 };
 
-/// Nothing that it is given is done before somebody waits for it, and then only as much as is waited for: who reads
-/// without waiting reads what was there before, every time. Copies beside launches are done when that is done which
-/// comes behind the wait for them. Kernels are numbers.
+/// Nothing that it is given is done before somebody waits for it, and then only as much as is waited for: a reader that
+/// does not wait gets the old contents, every time. Copies in parallel with launches are done together with what
+/// follows the wait for them. Kernels are numbers.
 class FarDevice final : public Device {
 public:
   explicit FarDevice(KernelResolver resolve) : resolve(std::move(resolve)) {}
@@ -74,8 +75,8 @@ public:
     enqueue([=, this] { std::memcpy(reach(target, bytes), reach(source, bytes), bytes); });
   }
 
-  /// Its channel's stream waits for what was given before, and then what is given after the wait for that stream: each
-  /// only for what came earlier, so they never wait in a circle.
+  /// Its channel's stream waits for the work given before, and the work given after the wait waits for that stream:
+  /// each only for earlier work, so they never form a cycle.
   CopyHandle startCopy(std::byte *target, const std::byte *source, uint64_t bytes, uint32_t channel) override {
     std::lock_guard lock(mutex);
     requireNotNoting();
@@ -149,7 +150,7 @@ private:
       given = stream.enqueue(std::move(work), /*wake=*/false);
   }
 
-  /// Where the bytes of an address are. The newest memory first: addresses come again.
+  /// The bytes of an address. The newest memory first: addresses are reused.
   std::byte *reach(const std::byte *address, uint64_t bytes) const {
     for (size_t i = ranges.size(); i-- > 0;) {
       const Range &range = ranges[i];

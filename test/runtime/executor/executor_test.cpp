@@ -10,7 +10,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// The one rank of a program, whose communicator writes down what it is asked for.
+/// The only rank of a program, whose communicator records the calls that it gets.
 struct Recorded {
   explicit Recorded(const abi::Manifest &manifest) : executor(manifest, communicator, device, arena) {}
 
@@ -35,7 +35,7 @@ TEST(ExecutorTest, LaunchesReadAndWriteNamedTensors) {
         threads);
 }
 
-/// A launch that finds its count in "n", which the launch before makes 5.
+/// A launch that finds its count in "n", which the launch before sets to 5.
 static Program countedLaunch(int64_t count) {
   Program program(1);
   program.launchSetInteger(N)->add_scalars()->set_value(count);
@@ -108,7 +108,8 @@ TEST(ExecutorTest, RankIndicesAreScaled) {
   });
 }
 
-// A transport that looks into the memory itself must find there what the device was given before.
+// A transport that looks into the memory itself must find there the results of the work that the device was given
+// before.
 TEST(ExecutorTest, ACollectiveThatIsWaitedForAtOnceReadsWhatTheDeviceWrites) {
   Program program(2);
   program.launchScaleAdd(X, Y, 1.0, 0);
@@ -123,8 +124,8 @@ TEST(ExecutorTest, ACollectiveThatIsWaitedForAtOnceReadsWhatTheDeviceWrites) {
   });
 }
 
-// Both collectives are under way together and waited for in the other order; the launch runs beside them. They may
-// share a channel, and a later list may wait for one.
+// Both collectives are in progress together and waited for in reverse order; the launch runs meanwhile. They may share
+// a channel, and a later list may wait for one.
 class Overlap : public testing::TestWithParam<std::tuple<uint32_t, bool>> {};
 
 TEST_P(Overlap, CollectivesRunBesideComputeUntilTheirWaits) {
@@ -154,7 +155,7 @@ TEST_P(Overlap, CollectivesRunBesideComputeUntilTheirWaits) {
 
 INSTANTIATE_TEST_SUITE_P(Channels, Overlap, testing::Combine(testing::Values(0U, 1U), testing::Bool()));
 
-// Before the device is given anything, and before the host goes on, what was started is handed over.
+// Before the device is given anything, and before the host continues, started commands are handed over.
 TEST(ExecutorTest, StartsAreHandedOverBeforeOtherWork) {
   Program program(1);
   program.start(Y, 5, 1);
@@ -169,7 +170,7 @@ TEST(ExecutorTest, StartsAreHandedOverBeforeOtherWork) {
               ElementsAre("start 5", "start 6", "hand over", "wait 5 of channel 1", "wait 6 of channel 0"));
 }
 
-// What is waited for at once is one call; everything else is waited for by its own handle, in whatever list.
+// A command that is waited for at once is one call; everything else is waited for by its own handle, in whatever list.
 TEST(ExecutorTest, HandlesGoFromStartsToTheirWaits) {
   Program program(1);
   program.start(Y, 5, 1);
@@ -189,7 +190,7 @@ TEST(ExecutorTest, HandlesGoFromStartsToTheirWaits) {
   }
 }
 
-// A part that is waited for last need not be what is there last; what runs beside them reads none of them.
+// The part that is waited for last need not be the last to arrive; what runs meanwhile reads none of them.
 TEST(ExecutorTest, OneWaitEndsAllPartsOfABucket) {
   Program program(3);
   program.start(Y, 7, 1)->set_more(true);
@@ -242,7 +243,7 @@ TEST(ExecutorTest, PartsAreStartedInARowAndWaitedForTogether) {
   }
 }
 
-// They are over together: told for each, the time would count once for each of them.
+// They end together: if each were reported, the time would count once for each of them.
 TEST(ExecutorTest, PartsShareTheTimeOfTheirBucketByTheirBytes) {
   struct Recorder : Observer {
     void executed(const CommandEvent &event) override {
@@ -281,7 +282,7 @@ TEST(ExecutorTest, AnEntryWorksInThePlaceOfEachSpaceThatItNames) {
   copy.set_elements(16);
   program.beginList("later");
   program.launchScaleAdd(second, Y, 1, 0);
-  // Other places of the one space than of the other.
+  // Different places of the two spaces.
   auto in = [](abi::TimetableEntry entry, uint32_t place) {
     for (uint32_t each : {0U, 0U, place, 4 - place})
       entry.add_places(each);
@@ -305,7 +306,7 @@ TEST(ExecutorTest, AnEntryWorksInThePlaceOfEachSpaceThatItNames) {
       for (int i = 0; i < 16; ++i)
         ASSERT_EQ(executor.floats("y")[i], 20.0F * static_cast<float>(place) + 3.0F * static_cast<float>(i)) << place;
     }
-    EXPECT_THROW(executor.run(entry("main", 2)), Error); // of which no timetable speaks
+    EXPECT_THROW(executor.run(entry("main", 2)), Error); // that no timetable mentions
   });
 }
 
@@ -362,7 +363,7 @@ TEST(ExecutorTest, AnObserverSeesEveryCommandOnceWithItsTimes) {
   program.start(Y, 1, 1);
   program.launchScaleAdd(X, X, 1.0, 0);
   program.wait(1);
-  program.start(Y, 2, 1); // nothing to overlap: done by its start, no wait to be seen
+  program.start(Y, 2, 1); // nothing to overlap: its start does all the work, and there is no wait to be seen
   program.wait(2);
   onEveryRank(program, [&](Executor &executor) {
     recorder.indices.clear();
@@ -376,7 +377,7 @@ TEST(ExecutorTest, AnObserverSeesEveryCommandOnceWithItsTimes) {
   EXPECT_THAT(recorder.starts, ElementsAre(0)) << "the other one is waited for at once";
 }
 
-/// A transport in the order of a device, which tells times by the numbers of the device's moments.
+/// A transport in the order of a device, which reports times by the numbers of the device's moments.
 class InDeviceOrder final : public Communicator {
 public:
   explicit InDeviceOrder(Device &device) : device(device) {}

@@ -1,4 +1,4 @@
-// Command lists written by hand, run by one to four ranks on a CPU and on a device that the host cannot look into.
+// Handwritten command lists, run by one to four ranks on a CPU and on a device whose memory the host cannot access.
 #pragma once
 
 #include "runtime/executor/executor.h"
@@ -116,7 +116,7 @@ public:
 
   void wait(uint32_t token) { add()->mutable_wait()->set_token(token); }
 
-  /// What follows goes into another list, which the step runs next.
+  /// Further commands go into another list, which the step runs next.
   void beginList(const char *name) {
     addList(manifest, name);
     addEntry(*manifest.mutable_roles(0), abi::stepTimetable, name);
@@ -146,8 +146,8 @@ template <typename T> void fill(Executor &executor, const char *name, T value) {
   executor.write(executor.tensor(name), std::vector<T>(16, value));
 }
 
-/// Runs `body` on every rank, with a CPU and with a device that the host cannot look into; rethrows nothing: failures
-/// are asserted to be none.
+/// Runs `body` on every rank, with a CPU and with a device whose memory the host cannot access; rethrows nothing:
+/// asserts that nothing failed.
 inline void onEveryRank(const Program &program, const std::function<void(Executor &)> &body, int threads, bool far) {
   int ranks = static_cast<int>(program.manifest.mesh().axes(0).size());
   InProcessJob job(ranks);
@@ -226,7 +226,7 @@ inline Program lineOfTwo() {
   return program;
 }
 
-/// A transport that records what it is asked for, and can only do what a test says.
+/// A transport that records its calls, and supports only what a test says.
 class Recording final : public Communicator {
 public:
   int rank() const override { return 0; }

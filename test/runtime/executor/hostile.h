@@ -1,4 +1,4 @@
-// A small program that is in order, and what the validator says of it once it was changed.
+// A small valid program, and the validator's message after a change to it.
 #pragma once
 
 #include "runtime/executor/validate.h"
@@ -52,7 +52,7 @@ inline abi::Tensor &addTensor(Manifest &manifest, abi::Tensor like) {
   return *manifest.mutable_roles(0)->add_tensors() = std::move(like);
 }
 
-/// Makes the arena and its first space so much larger; returns where they ended.
+/// Makes the arena and its first space larger by this much; returns their old ends.
 inline uint64_t grow(Manifest &manifest, uint64_t bytes) {
   abi::Role &role = *manifest.mutable_roles(0);
   uint64_t end = role.arena_bytes();
@@ -82,7 +82,7 @@ inline abi::RankRange &addRanks(abi::Role &role, uint32_t first, uint32_t count)
   return range;
 }
 
-/// A copy that is in order, at the end of a list.
+/// A valid copy, at the end of a list.
 inline abi::Copy &copy(Manifest &manifest) {
   abi::Copy &copy = *list(manifest, "turn").add_commands()->mutable_copy();
   copy.set_output(64);

@@ -1,4 +1,4 @@
-// Copies beside launches, and memory of the host.
+// Copies in parallel with launches, and memory of the host.
 #include "test/runtime/executor/hand_written.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Beside the tensors of Program: 64 bytes of the host's memory, "h", for the values of one tensor.
+/// Besides the tensors of Program: 64 bytes of the host's memory, "h", for the values of one tensor.
 class OffloadTest : public testing::Test {
 protected:
   OffloadTest() {
@@ -35,8 +35,8 @@ protected:
   uint64_t host = 0;
 };
 
-// The source is written anew as soon as it has left, and the target before it comes back: what is done early, late or
-// not at all shows. Rounds beyond the second are sequences where the device has them.
+// The source is overwritten as soon as it has been copied, and the target before the copy comes back: a copy that comes
+// early, late or not at all shows. Rounds beyond the second are sequences where the device supports them.
 TEST_F(OffloadTest, WhatIsMovedToTheHostComesBack) {
   program.launchScaleAdd(X, Y, 2, 0);
   copy(Y, host, 7, 1);
@@ -72,7 +72,7 @@ TEST_F(OffloadTest, CopiesInTheOrderOfLaunchesReachTheHostToo) {
   });
 }
 
-// What one list starts a later one waits for. Places have memory and tokens of their own: two are under way at once.
+// A later list waits for what one list starts. Places have their own memory and tokens: two are in progress at once.
 TEST_F(OffloadTest, ALaterListMayWaitForACopyOfItsPlace) {
   abi::Role &role = *program.manifest.mutable_roles(0);
   role.set_host_bytes(3 * 64);
@@ -120,7 +120,7 @@ TEST_F(OffloadTest, ALaterListMayWaitForACopyOfItsPlace) {
   });
 }
 
-// An executor that goes while a copy is under way leaves nobody at work in its memory.
+// An executor that is destroyed while a copy is in progress leaves nobody at work in its memory.
 TEST_F(OffloadTest, WhatIsUnderWayWhenTheExecutorGoesIsGivenUp) {
   constexpr int64_t elements = int64_t(1) << 22;
   abi::Role &role = *program.manifest.mutable_roles(0);
@@ -191,7 +191,7 @@ TEST_F(OffloadTest, AnObserverSeesACopyAtItsStartAndWhenItIsOver) {
   });
 }
 
-// What was written is shown when it is there: by the wait.
+// What was written is observed once it is complete: by the wait.
 TEST_F(OffloadTest, WhatACopyHasWrittenIsShownByItsWait) {
   program.launchScaleAdd(X, Y, 1, 0);
   copy(Y, host, 7);

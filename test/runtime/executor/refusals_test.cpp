@@ -1,4 +1,4 @@
-// Programs that do not fit themselves, the memory, the kernels or the transport.
+// Programs that do not match themselves, the memory, the kernels or the transport.
 #include "runtime/abi/roles.h"
 #include "test/runtime/executor/hand_written.h"
 
@@ -93,7 +93,7 @@ TEST(ExecutorRefusesTest, ACollectiveOutsideTheSharedPart) {
   Program program(2);
   program.start(X, 1, 1);
   program.wait(1);
-  // Two ranks are needed to get as far; the second need not run for the first to refuse.
+  // Two ranks are needed to get that far; the second need not run for the first to refuse.
   InProcessJob job(2);
   Arena arena(16384, 4096), other(16384, 4096);
   std::unique_ptr<Communicator> peer;

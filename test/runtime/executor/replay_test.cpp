@@ -34,7 +34,7 @@ TEST(ExecutorTest, TheDiagnosticReplayNamesTheFirstLaunchWithANonFiniteOutput) {
   });
 }
 
-// What is looked at comes from the device in pieces; here in three.
+// The device's memory is read in pieces; here in three.
 TEST(ExecutorTest, TheDiagnosticReplayLooksAtAllOfALargeBuffer) {
   constexpr int64_t elements = 600000;
   for (int64_t bad : {int64_t(0), int64_t(262144), elements - 1}) {

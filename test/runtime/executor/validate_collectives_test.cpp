@@ -1,4 +1,4 @@
-// What collectives must keep, broken one by one: groups, places, rows with weights, counts, several parts.
+// The rules for collectives, broken one by one: groups, places, rows with weights, counts, several parts.
 #include "test/runtime/executor/hostile.h"
 
 #include <limits>
@@ -9,7 +9,7 @@ namespace {
 using namespace test;
 using testing::HasSubstr;
 
-/// The toy's first collective as one of rows that have weights; the logarithms lie at the end of the arena.
+/// The toy's first collective as one of rows that have weights; the logarithms are at the end of the arena.
 abi::Collective &weightedRows(Manifest &manifest) {
   abi::Collective &call = collective(manifest);
   call.set_reduction(abi::LOG_SUM_EXP);
@@ -119,7 +119,7 @@ const Hostile Collectives[] = {
 INSTANTIATE_TEST_SUITE_P(Collectives, ValidateTest, testing::ValuesIn(Collectives),
                          [](const auto &info) { return info.param.name; });
 
-/// The first start of "join", and behind it another part.
+/// The first start of "join", followed by another part.
 static abi::Collective &startWithAPart(Manifest &manifest) {
   abi::CommandList &join = list(manifest, "join");
   *join.add_commands() = join.commands(0);

@@ -1,4 +1,4 @@
-// What copies and memory of the host must keep, broken one by one.
+// The rules for copies and memory of the host, broken one by one.
 #include "test/runtime/executor/hostile.h"
 
 namespace dtc {
@@ -167,7 +167,7 @@ TEST(ValidateCopyTest, WhatIsInOrderIsAccepted) {
   EXPECT_EQ(refusalOf(manifest), "accepted");
 }
 
-/// The two memories do not meet, although both count from 0.
+/// The two memories do not overlap, although both count from 0.
 TEST(ValidateOffloadTest, WhatIsInOrderIsAccepted) {
   Manifest manifest = program();
   abi::Copy &copied = offload(manifest);

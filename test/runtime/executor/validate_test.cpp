@@ -1,4 +1,4 @@
-// A manifest with a right checksum may still be hostile: each number that is used as an index, an offset or a size is
+// A manifest with a valid checksum may still be hostile: each number that is used as an index, an offset or a size is
 // changed here, and the refusal must name it.
 #include "runtime/abi/optimizers.h"
 #include "test/runtime/executor/hostile.h"
@@ -385,7 +385,7 @@ TEST(ValidateTokenTest, ALaterListMayWait) {
   EXPECT_EQ(refusalOf(manifest), "accepted");
 }
 
-/// What moves elements may hold them narrowly: each width has its own alignment and its own end of the arena.
+/// Kernels that move elements may store them narrowly: each width has its own alignment and its own end of the arena.
 TEST(ValidateWidthTest, PlacesAreOfTheirTypesWidth) {
   Manifest manifest = program();
   uint64_t end = manifest.roles(0).arena_bytes();

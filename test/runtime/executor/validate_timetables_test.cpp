@@ -12,8 +12,8 @@ using abi::CommandList;
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// What an entry does, on which micro-batch: "F0", "B0", "I0", "W0"; "U": the update. With '+': of the step to come;
-/// with '|': beside the entry before.
+/// What an entry does, on which micro-batch: "F0", "B0", "I0", "W0"; "U": the update. With '+': for the next step; with
+/// '|': co-scheduled with the entry before.
 using Plan = std::vector<std::string>;
 
 class ValidateTimetableTest : public testing::Test {
@@ -225,7 +225,7 @@ TEST_F(ValidateTimetableTest, EachPlaceHasATokenOfItsOwn) {
   EXPECT_THAT(refusal(late), HasSubstr("its token counts the places of another space elsewhere"));
 }
 
-/// F stashes, and starts to move that to the host; S waits for it. L starts to move it back, into the place of the
+/// F stashes, and starts to copy that to the host; S waits for it. L starts to copy it back, into the place of the
 /// stash, and B waits for that. The host has a place for each micro-batch.
 class OffloadTest : public TwoPlacesTest {
 protected:
@@ -280,7 +280,7 @@ TEST_F(OffloadTest, APlaceIsTakenAgainWhenTheCopyOfItIsDone) {
   EXPECT_THAT(refusal(early), HasSubstr("runs list 'F', which starts a command with the pending token 50"));
 }
 
-// Within the list that waits it matters where.
+// Within the list that waits, the position matters.
 TEST_F(OffloadTest, WhatComesBackIsReadBehindTheWait) {
   list(manifest, "B").mutable_commands()->SwapElements(0, 1);
   EXPECT_THAT(refusal(twoPlaces),
@@ -299,7 +299,7 @@ TEST_F(OffloadTest, WhatComesBackIsOfTheSameMicroBatch) {
                                              "has written"));
 }
 
-// What another list only reads while it is read, and what it does in another place, is as it should be.
+// Reading alone while another list reads, and work in another place, is valid.
 TEST_F(OffloadTest, WhatIsUnderWayMayBeReadWhereItIsRead) {
   copy("S", stash, gradient);
   list(manifest, "S").mutable_commands()->SwapElements(0, 1);

@@ -1,4 +1,4 @@
-// Sends and receives that do not meet.
+// Sends and receives that do not match.
 #include "test/runtime/executor/hostile.h"
 
 #include <functional>

@@ -123,7 +123,7 @@ TEST(Job, MixedProgramsEndIt) {
   std::vector<MemberOptions> members = {job.optionsOf(0), job.optionsOf(1), job.optionsOf(2)};
   members[2].program = "other";
   std::vector<std::string> errors = job.run(members);
-  // Whoever comes last is the odd one.
+  // The last to come is the odd one.
   int refused = 0, lost = 0;
   for (const std::string &error : errors) {
     EXPECT_THAT(error, HasSubstr("another program")) << error;
@@ -241,7 +241,7 @@ TEST(Job, RanksOfDifferentHostsAreConnectedByGroupAndChannel) {
   EXPECT_THAT(errors, testing::Each(""));
 }
 
-/// The ports on which anybody of this machine listens at 127.0.0.1.
+/// The ports on which processes of this machine listen at 127.0.0.1.
 std::vector<int> listeningPorts() {
   std::vector<int> ports;
   std::ifstream table("/proc/self/net/tcp");
@@ -254,7 +254,7 @@ std::vector<int> listeningPorts() {
   return ports;
 }
 
-/// It knows the token, but speaks of another job: its table had another nonce.
+/// It knows the token, but names another job: its table had another nonce.
 TEST(Job, ALinkOfAnotherJobIsNotTaken) {
   Job job(4);
   std::vector<Session> strangers;
@@ -266,7 +266,7 @@ TEST(Job, ALinkOfAnotherJobIsNotTaken) {
       hello.set_to(2);
       hello.set_channel(5);
       for (int port : listeningPorts())
-        errorOf([&] { // at whoever lets it in, which rank 2 does
+        errorOf([&] { // for the rank that admits it, which rank 2 does
           strangers.push_back(
               knock(connectTo({"127.0.0.1", port}, "", in(1s)), job.key, hello.SerializeAsString(), in(500ms)));
         });

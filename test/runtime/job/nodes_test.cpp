@@ -1,4 +1,4 @@
-// The launchers of a job's other hosts, and what the first one says to them.
+// The launchers of a job's other hosts, and what the first one tells them.
 #include "runtime/job/roster.h"
 #include "runtime/job/server.h"
 #include "test/runtime/job/support.h"
@@ -182,7 +182,7 @@ TEST_F(NodesTest, OneThatIsGoneIsReplacedForTheNextStart) {
   std::optional<Order> order = orderTo(second);
   ASSERT_TRUE(order && order->kind() == Order::START);
   EXPECT_EQ(order->generation(), 1u);
-  // The connection of one that has said nothing of its ranks is closed, and it comes again.
+  // The connection of a launcher that has not reported its ranks is closed, and the launcher comes again.
   server->nodes()->dropSilent(1);
   EXPECT_THAT(errorOf([&] { server->nodes()->awaitAll(in(50ms)); }), HasSubstr("these did not join in time: 1, 2;"));
   Session again = come(hello);

@@ -23,7 +23,7 @@ protected:
     receiver = Descriptor(accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   }
 
-  /// Nothing arrives at the receiver's system, as if the link was cut.
+  /// Nothing arrives at the receiver's system, as if the link were cut.
   void cut() const {
     sock_filter dropAll = {BPF_RET | BPF_K, 0, 0, 0};
     sock_fprog program = {1, &dropAll};

@@ -9,7 +9,7 @@ using namespace dtc::test;
 
 namespace {
 
-/// Both ends of a connection whose ends know `key`.
+/// Both ends of a connection that share `key`.
 struct Ends {
   Session caller, listener;
 };
@@ -99,7 +99,7 @@ TEST(Knock, IsRefusedWithAnotherToken) {
   EXPECT_THAT(call.get(), AllOf(StartsWith("3: "), HasSubstr("another token"), HasSubstr("DTC_TOKEN_FILE")));
 }
 
-/// Somebody who knocks at a listener that is no job's.
+/// A client that connects to a listener of no job.
 struct Caller {
   Caller() {
     call = std::async(std::launch::async, [&] {
@@ -113,7 +113,7 @@ struct Caller {
   std::future<std::string> call; ///< the error that it ends with
 };
 
-/// A listener that answers anything with "+" knows no more than anybody.
+/// A listener that answers everything with "+" proves no knowledge of the key.
 TEST(Knock, RefusesWhoeverDoesNotKnowTheToken) {
   Caller caller;
   sendText(caller.accepted.get(), "dtc job 1\n" + std::string(32, 'n'));

@@ -1,4 +1,4 @@
-// What a server makes of links that are silent for a while: ranks that only speak to it, and wait for each other.
+// How a server treats links that are silent for a while: ranks that talk only to it, and wait for each other.
 #include "runtime/job/member.h"
 #include "runtime/job/roster.h"
 #include "runtime/job/server.h"
@@ -41,7 +41,7 @@ protected:
       }
   }
 
-  /// Both ranks say for so long that they wait at the same command, as `change` will have it.
+  /// Both ranks report for this long that they wait at the same command, as changed by `change`.
   void speak(std::chrono::milliseconds time, const std::function<bool(int rank, Pulse &)> &change) {
     for (auto end = in(time); Clock::now() < end; std::this_thread::sleep_for(20ms))
       for (int rank = 0; rank < 2; ++rank) {
@@ -54,12 +54,12 @@ protected:
           sessions[rank].send(message);
       }
   }
-  /// Without a word of any silence.
+  /// Without any mention of silence.
   void speak(std::chrono::milliseconds time) {
     speak(time, [](int, Pulse &) { return true; });
   }
 
-  /// What a rank has been told of a failure; "" while all is well.
+  /// The failure that a rank has been told; "" while there is none.
   std::string told() {
     while (std::optional<Message> message = sessions[0].receive())
       if (message->has_failure())

@@ -18,7 +18,7 @@ int openFiles() {
   return count;
 }
 
-/// Whether somebody who knows the key is let in.
+/// Whether a client that knows the key is admitted.
 bool letsIn(Gate &gate, const Key &key) {
   Endpoint place = gate.endpoint();
   auto call = std::async(std::launch::async,
@@ -50,16 +50,16 @@ TEST(Strangers, GarbageIsDroppedAndOthersAreLetIn) {
     sendText(strangers.back().get(), std::string(bytes) + std::string(40, 'g'));
   }
   strangers.push_back(connectionTo(gate.endpoint()));
-  sendText(strangers.back().get(), std::string(1 << 20, '\0')); // words of no length, and then a flood
+  sendText(strangers.back().get(), std::string(1 << 20, '\0')); // messages without a length, and then a flood
   EXPECT_TRUE(letsIn(gate, key));
   EXPECT_TRUE(admitWithin(gate, 100ms).empty());
 }
 
-/// What was heard on the wire of a session that was let in, played to the gate again.
+/// The recorded bytes of an admitted session, replayed to the gate.
 TEST(Strangers, ARecordedSessionIsWorthNothing) {
   Key key = randomKey();
   Gate gate = gateWith(key);
-  Descriptor wire = listenAt({"127.0.0.1", 0}); // somebody between the two, who copies
+  Descriptor wire = listenAt({"127.0.0.1", 0}); // an eavesdropper between the two, who copies
   Endpoint between = localEndpoint(wire.get());
   auto call = std::async(std::launch::async,
                          [&] { return errorOf([&] { knock(connectionTo(between), key, "words", in(5s)); }); });

@@ -31,7 +31,7 @@ inline std::string errorOf(const std::function<void()> &work) {
   }
 }
 
-/// A server of this machine for so many ranks.
+/// A server on this machine for this many ranks.
 inline job::ServerOptions serverOptions(const job::Key &key, int world) {
   job::ServerOptions options;
   options.listen = {"127.0.0.1", 0};
@@ -48,7 +48,7 @@ inline void sendText(int socket, std::string_view text) {
   [[maybe_unused]] ssize_t sent = send(socket, text.data(), text.size(), MSG_NOSIGNAL);
 }
 
-/// All that comes until the other end closes or nothing has come for a while.
+/// All that arrives until the other end closes or nothing has come for a while.
 inline std::string receiveText(int socket, std::chrono::milliseconds patience = 200ms) {
   std::string text;
   char buffer[4096];
@@ -61,7 +61,7 @@ inline std::string receiveText(int socket, std::chrono::milliseconds patience = 
   return text;
 }
 
-/// Runs the gate until somebody is let in, or nobody is.
+/// Runs the gate until a client is admitted, or none is.
 inline std::vector<job::Gate::Guest> admitWithin(job::Gate &gate, std::chrono::milliseconds time) {
   for (auto end = in(time); job::Clock::now() < end;) {
     if (std::vector<job::Gate::Guest> guests = gate.admit(); !guests.empty())

@@ -31,7 +31,7 @@ TEST(ScatterAdd, AddsInOrderAndSkipsRowsOutsideTheShard) {
   EXPECT_EQ(out, (std::vector<float>{10.5f, 20.25f, 102, 203}));
 }
 
-/// Two of four positions lie within the cache; the rows are every other one of a larger tensor.
+/// Two of four positions are within the cache; the rows are every other one of a larger tensor.
 TEST(WriteRows, GoToTheirPositionsAndSkipThoseOutside) {
   std::vector<float> rows(32), out(12, -1.0f);
   std::iota(rows.begin(), rows.end(), 0.0f);
@@ -91,7 +91,7 @@ TEST(Copy, WritesZerosBeyondTheSource) {
   }
 }
 
-/// The kernels that move elements, on elements of `Word`'s width; each result is followed by one that must stay.
+/// The kernels that move elements, on elements of `Word`'s width; after each result comes an element that must stay.
 template <typename Word> class MovesTest : public testing::Test {};
 using Words = testing::Types<uint8_t, uint16_t, uint32_t>;
 TYPED_TEST_SUITE(MovesTest, Words);
@@ -119,7 +119,7 @@ TYPED_TEST(MovesTest, KnowTheWidthOfAnElement) {
 class RotaryTest : public testing::TestWithParam<std::tuple<int64_t, int64_t, bool, double>> {};
 
 /// Llama 3.1's frequencies, as its authors publish them: those of waves longer than the old context are divided by 8,
-/// of short ones kept, and those between are blended.
+/// those of short waves are kept, and those between are blended.
 double llama3Frequency(double frequency) {
   constexpr double lowFactor = 1, highFactor = 4, oldContext = 8192, factor = 8;
   double wavelength = 2 * M_PI / frequency;

@@ -23,7 +23,7 @@ std::ostream &operator<<(std::ostream &os, const Product &p) {
             << (p.accumulate ? " +=" : "") << (p.isWide ? " to f32" : "") << " padding " << p.padding;
 }
 
-/// Integers of at most `most`; what lies behind a row of `width` is no number.
+/// Integers of at most `most`; after a row of `width` comes NaN.
 std::vector<float> integers(int64_t rows, int64_t width, int64_t stride, int most, unsigned seed) {
   std::mt19937 engine(seed);
   std::vector<float> values(rows * stride, std::numeric_limits<float>::quiet_NaN());
@@ -97,7 +97,7 @@ void expectExact(const Product &p) {
     ASSERT_EQ(problem.run(level, dtc_bf16), expected) << levelName(level) << " " << p;
 }
 
-/// Calls each(product) with all transposes and results; the padding takes turns.
+/// Calls each(product) with all transposes and results, and varying padding.
 template <class Each> void forEachForm(int64_t m, int64_t n, int64_t k, Each each) {
   for (int form = 0; form < 16; ++form)
     each(Product{m, n, k, (form & 1) != 0, (form & 2) != 0, (form & 4) != 0, (form & 8) != 0, (m + n + k + form) % 3});

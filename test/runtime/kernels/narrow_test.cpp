@@ -16,7 +16,7 @@ struct Shape {
   int64_t padding;
 };
 
-/// Leaves no number in the memory in which products are packed.
+/// Fills the memory in which products are packed with NaN.
 void fillPanelsWithNans(const VariantTable *level, dtc_element type) {
   constexpr int64_t rows = 256, cols = 48, depth = 1536;
   std::vector<uint16_t> operand(rows * depth, type == dtc_bf16 ? 0x7fc0 : 0x7e00);
@@ -35,7 +35,7 @@ protected:
   int64_t strideB() const { return ldb() * (shape.transposeB ? shape.n : shape.k) + shape.padding; }
   int64_t strideC() const { return ldc() * shape.m + shape.padding; }
 
-  /// Random; what lies between rows and batches, which nobody may read, is no number.
+  /// Random; between rows and batches, which nobody may read, there is NaN.
   std::vector<float> operand(int64_t ld, int64_t stride, unsigned seed) const {
     std::vector<float> values = randomFloats(shape.batch * stride, seed);
     for (int64_t i = 0; i < shape.batch * stride; ++i)
@@ -64,7 +64,7 @@ TEST_P(NarrowGemm, RoundsTheProductOfTheWidenedOperandsOnce) {
       SCOPED_TRACE(levelName(level) + " type " + std::to_string(type));
       Narrow a(type, operandA()), b(type, operandB());
       std::vector<float> wideA = a.values(), wideB = b.values();
-      // Between the rows of a result lies what must stay.
+      // Between the rows of a result is what must stay.
       std::vector<float> expected(shape.batch * strideC(), 77.0f), widened = expected;
       Narrow rounded(type, expected);
       run(level, wideA.data(), wideB.data(), expected.data(), dtc_f32, dtc_f32);
@@ -99,7 +99,7 @@ std::vector<Shape> shapes() {
   for (bool transposeA : {false, true})
     for (bool transposeB : {false, true}) {
       all.push_back({1, 8, 48, 64, transposeA, transposeB, 0});
-      all.push_back({3, 13, 61, 7, transposeA, transposeB, 3}); // odd strides: pairs do not lie at whole words
+      all.push_back({3, 13, 61, 7, transposeA, transposeB, 3}); // odd strides: pairs are not at whole words
       all.push_back({2, 85, 100, 37, transposeA, transposeB, 4});
       // More than one block of the depth, also in pairs; more than one part of the result.
       all.push_back({1, 19, 113, 3203, transposeA, transposeB, 1});
@@ -135,7 +135,7 @@ TEST(Narrowing, OfWholeRowsIsThatOfTheirElements) {
   constexpr int64_t cols = 96;
   for (const VariantTable *level : levels())
     for (dtc_element type : narrowTypes) {
-      // Two numbers of any bits, so that their sum is subnormal, infinite or not a number for some.
+      // Two numbers of any bits, so that their sum is subnormal, infinite or NaN for some.
       Narrow ones(type, {1, 1}), right(type, std::vector<float>(2 * cols)), row(type, std::vector<float>(cols));
       std::mt19937 engine(1);
       for (int round = 0; round < 200; ++round) {

@@ -1,5 +1,5 @@
-// Products of a few rows against those of packed panels, to which a product of more rows goes: the same bits, except
-// for bf16 in tiles. Operands end where memory does, and what lies behind their rows is no number.
+// Products of a few rows against those of packed panels, which a product of more rows uses: the same bits, except for
+// bf16 in tiles. Operands end where memory does, and after their rows comes NaN.
 #include "test/runtime/kernels/support.h"
 
 #include <sys/mman.h>
@@ -13,7 +13,7 @@
 namespace dtc::kernels::test {
 namespace {
 
-/// Bytes behind which no memory can be read.
+/// Bytes after which no memory can be read.
 class Guarded {
 public:
   explicit Guarded(const std::vector<std::byte> &bytes) {
@@ -38,7 +38,7 @@ private:
 
 int64_t widthOf(dtc_element type) { return type == dtc_f32 ? 4 : 2; }
 
-/// `rows` rows of random numbers, with NaN behind each but the last.
+/// `rows` rows of random numbers, with NaN after each but the last.
 std::vector<std::byte> matrix(dtc_element type, int64_t rows, int64_t columns, int64_t stride, unsigned seed) {
   std::vector<float> values = randomFloats(std::max<int64_t>(0, (rows - 1) * stride + columns), seed);
   for (size_t i = 0; i < values.size(); ++i)

@@ -152,7 +152,7 @@ TEST(Rank, OfOneHostNeedsNoServer) {
                    .hasSeveralHosts());
 }
 
-/// The exit code; what there is to say is said, as `dtc run` does.
+/// The exit code; messages are printed, as `dtc run` does.
 int codeOf(const SupervisorResult &result) {
   if (!result.words.empty())
     logError(result.words);
@@ -174,7 +174,7 @@ TEST(Supervisor, GivesEachRankItsNumber) {
 
 TEST(Supervisor, ReportsTheCauseAndNotItsConsequences) {
   testing::internal::CaptureStderr();
-  // Ranks 0 and 2 end earlier, but because they lost a peer.
+  // Ranks 0 and 2 end earlier, but only because they lost a peer.
   EXPECT_EQ(supervise("if [ $DTC_RANK = 1 ]; then sleep 0.2; exit 3; fi; exit 4", 3), 3);
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("rank 1 failed first, with exit code 3"));
 }
@@ -255,7 +255,7 @@ TEST(Supervisor, KillsWhatDoesNotStopAfterAForwardedSignal) {
   for (int signal : {SIGTERM, SIGHUP}) {
     TemporaryDirectory directory;
     Forked job(directory, [&] {
-      // Rank 1 ignores what it is told.
+      // Rank 1 ignores its signal.
       std::string script = "if [ $DTC_RANK = 1 ]; then trap '' TERM HUP; else trap 'exit 143' TERM; trap 'exit 129' "
                            "HUP; fi; echo > " +
                            (directory / "ready") + "$DTC_RANK; while :; do sleep 0.02; done";
@@ -290,7 +290,7 @@ TEST(Supervisor, LeavesAHangupIgnoredThatWasIgnored) {
   TemporaryDirectory directory;
   Forked job(directory, [&] {
     std::signal(SIGHUP, SIG_IGN); // as nohup does
-    // Were the signal passed on, the ranks would outlive this grace and be killed.
+    // If the signal were passed on, the ranks would outlive this grace period and be killed.
     std::string script = "trap 'exit 129' HUP; echo > " + (directory / "ready") + "$DTC_RANK; sleep 0.5";
     return superviseTwo(script, std::chrono::seconds(60), std::chrono::milliseconds(100));
   });
@@ -319,7 +319,7 @@ TEST(Supervisor, TellsRanksThatWaitOfOneThatDiesBeforeItJoins) {
   }
 }
 
-// Rank 0 ends first, in silence, because rank 2 has the words; rank 2 takes its time to end.
+// Rank 0 ends first, silently, because rank 2 has the message; rank 2 takes its time to end.
 TEST(Supervisor, NamesTheRankThatHasTheWords) {
   for (const char *mode : {"silent-then-words", "words-before-joining"}) {
     TemporaryDirectory directory;

@@ -1,6 +1,5 @@
-// Stores past the cache are ordered by a fence alone. On x86 the locked instruction that raises a counter happens to
-// order them too, so that no result shows a missing fence; whether it is there is therefore asked of the calls
-// themselves.
+// Only a fence orders stores that bypass the cache. On x86 the locked instruction that raises a counter happens to
+// order them too, so that no result shows a missing fence; therefore this test observes the calls themselves.
 #include "runtime/comm/local/in_process.h"
 #include "runtime/comm/local/reduce.h"
 

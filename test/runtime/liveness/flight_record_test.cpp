@@ -1,4 +1,4 @@
-// What is written when a job fails: whatever lies in its place, the job ends.
+// What is written when a job fails: whatever is at its path, the job ends.
 #include "runtime/liveness/flight_record.h"
 
 #include "runtime/comm/local/in_process.h"

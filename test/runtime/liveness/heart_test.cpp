@@ -1,4 +1,4 @@
-// Ranks of one host that do not go on: told apart, and named within the time that was set.
+// Ranks of one host that do not continue: distinguished, and named within the time that was set.
 #include "runtime/comm/local/shared_memory.h"
 #include "runtime/liveness/flight_record.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 std::string place(int, const CommandPlace &place) { return "command " + std::to_string(place.command); }
 
-/// Runs rank 0 here, waiting for rank 1, a process of its own that does `work`. Returns why rank 0 gave up.
+/// Runs rank 0 here, waiting for rank 1, a separate process that does `work`. Returns why rank 0 gave up.
 std::string whyItEnds(
     const std::function<void(Communicator &)> &work,
     const std::function<void(pid_t, const Rendezvous &)> &meanwhile = [](pid_t, const Rendezvous &) {}) {

@@ -1,5 +1,5 @@
-// A disk that is full, full for a while, or that tells so when a file is closed. A limit on the size of files stands in
-// for a full one: a write fails at the same place.
+// A disk that is full, full for a while, or whose error appears only when a file is closed. A file size limit stands
+// for a full disk: a write fails at the same place.
 #include "runtime/observe/log_file.h"
 
 #include "runtime/support/error.h"
@@ -107,7 +107,7 @@ TEST_F(LogFileTest, WhatCannotBeWrittenIsSaidWithWhatToDo) {
   EXPECT_THAT(refusal(path), HasSubstr("nobody reads this pipe"));
 }
 
-// A pipe that is read gets every line, also when it is full for a while.
+// A pipe with a reader gets every line, also when it is full for a while.
 TEST_F(LogFileTest, APipeIsWaitedFor) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
@@ -154,7 +154,7 @@ TEST_F(LogFileTest, ADiskThatWasFullForAWhileCostsNothing) {
   EXPECT_EQ(readFile(path), "one\ntwo\nthree\nfour\nfive\n");
 }
 
-// What is kept has a limit, and then lines are lost for good.
+// The buffer has a limit, and then lines are lost for good.
 TEST_F(LogFileTest, ADiskThatStaysFullTakesNoEndlessMemory) {
   LogFile log(path);
   log.begin(false);

@@ -32,7 +32,8 @@ TEST(Progress, TheBarFillsWithTheStepsAndFitsTheTerminal) {
     EXPECT_LT(formatBar(text, 5, 10, width).size(), static_cast<size_t>(width));
 }
 
-// Of two ranks that do 617 tokens a second each. What does not fit goes, in this order; what is not known was never
+// Of two ranks that do 617 tokens per second each. What does not fit is dropped, in this order; what is unknown was
+// never there.
 // there.
 TEST(Progress, TellsWhatFitsTheTerminal) {
   StepMetrics line{.step = 5,
@@ -53,7 +54,7 @@ TEST(Progress, TellsWhatFitsTheTerminal) {
   EXPECT_EQ(text(10), "step 5/10  loss 2.5000  ETA 1:00");
 }
 
-// What is captured here is a file.
+// The captured output is a file.
 TEST(Progress, LinesOfALogHaveTheTime) {
   testing::internal::CaptureStdout();
   {
@@ -102,7 +103,7 @@ int shownEta(const std::string &line) {
   return 60 * minutes + seconds;
 }
 
-// Half a second for step 1001 leaves 40 times as much for the 40 after it; the thousand before were another run's.
+// Half a second for step 1001 predicts 40 times as much for the 40 after it; the thousand before were another run's.
 TEST(Progress, AResumedRunCountsItsOwnStepsOnly) {
   testing::internal::CaptureStdout();
   {
@@ -116,7 +117,7 @@ TEST(Progress, AResumedRunCountsItsOwnStepsOnly) {
   EXPECT_LT(shownEta(line), 600) << line;
 }
 
-// A share is a core a thread; ranks that outnumber the cores are told of a whole core each.
+// A share is one core per thread; ranks that outnumber the cores are told of a whole core each.
 TEST(PeakFlops, IsSharedByRanks) {
   EXPECT_EQ(peakShare(10, /*threads=*/1, /*cores=*/8, /*ranks=*/1), 10);
   EXPECT_EQ(peakShare(10, 8, 8, 1), 80);

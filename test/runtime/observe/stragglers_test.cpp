@@ -26,7 +26,7 @@ TEST(ComputeTimes, VariationIsOfAllRanks) {
   EXPECT_EQ(ComputeTimes(std::vector<double>{0, 0}).variation, 0);
 }
 
-// Rank 3 has more work than the others, and nobody has as much.
+// Rank 3 has more work than the others, and no other rank has as much.
 TEST(Stragglers, AreSlowerThanThoseWithEqualWork) {
   std::vector<int> work = {0, 0, 0, 1};
   std::vector<Straggler> slow = findStragglers(std::vector<double>{1, 1.25, 1, 9}, work);
@@ -37,7 +37,7 @@ TEST(Stragglers, AreSlowerThanThoseWithEqualWork) {
   EXPECT_TRUE(findStragglers(std::vector<double>{1, 1.15, 1, 9}, work).empty());
 }
 
-// Steps of a small program differ by what else the system does.
+// Steps of a small program vary with the other work of the system.
 TEST(Stragglers, AreSlowerByMoreThanNoise) {
   std::vector<int> work = {0, 0, 0};
   EXPECT_TRUE(findStragglers(std::vector<double>{1e-4, 1e-3, 1e-4}, work).empty());

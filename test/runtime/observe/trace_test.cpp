@@ -1,4 +1,4 @@
-// What a trace tells of commands that communicate.
+// What a trace shows of commands that communicate.
 #include "runtime/observe/trace.h"
 
 #include <gmock/gmock.h>

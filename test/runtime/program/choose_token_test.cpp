@@ -1,5 +1,5 @@
-// What tokens are drawn from beside transformers' logits warpers, as recorded in test/e2e/oracle/choices.json; and what
-// is drawn.
+// The candidates from which tokens are drawn, compared with transformers' logits warpers, as recorded in
+// test/e2e/oracle/choices.json; and the draws.
 #include "runtime/program/sample/choose_token.h"
 
 #include "runtime/support/error.h"
@@ -44,7 +44,7 @@ TEST(ChooseToken, TheLargestOfLowestIdWithoutTemperature) {
   EXPECT_EQ(chooseToken(std::vector<float>{7}, {.temperature = 1}, {}), 0);
 }
 
-/// Pearson's statistic of draws over the number of degrees of freedom is near 1.
+/// Pearson's statistic of draws over the number of degrees of freedom is close to 1.
 TEST(ChooseToken, DrawsByProbability) {
   std::vector<float> logits = {0.5f, -1, 2, 0, 1.5f, -0.5f, 1, -2};
   Choice choice{.temperature = 1.3};
@@ -60,7 +60,7 @@ TEST(ChooseToken, DrawsByProbability) {
     double expected = candidate.probability * seeds * positions;
     statistic += std::pow(counts[candidate.id] - expected, 2) / expected;
   }
-  EXPECT_LT(statistic, 24.3); // one in a thousand is above, of 7 degrees of freedom
+  EXPECT_LT(statistic, 24.3); // with 7 degrees of freedom, one in a thousand is above
 }
 
 TEST(ChooseToken, SeedRowAndPositionDecide) {

@@ -86,7 +86,7 @@ TEST_F(FingerprintTest, OfLargeFilesIsOfBlocksFromTheFirstToTheLast) {
   }
   EXPECT_EQ(fingerprintOf(TokenData({path})), before);
   EXPECT_NE(fingerprintOf(TokenData({zeros("shorter", Tokens - 1)})), before);
-  // What lies between is not read now, and a token that is none is told when it is.
+  // What is between is not read now, and an invalid token is reported when it is.
   auto between = static_cast<size_t>(blocks[500].data() + 65536 - begin) / 2;
   put<uint16_t>(path, 1024 + 2 * between, 300);
   TokenData changed({path});

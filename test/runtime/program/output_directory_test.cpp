@@ -1,4 +1,4 @@
-// The lock of --out comes and goes with the run, and still belongs to one at a time.
+// The lock of --out exists as long as the run, and still belongs to one run at a time.
 #include "runtime/program/output_directory.h"
 
 #include "runtime/support/error.h"
@@ -16,7 +16,7 @@
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-/// Takes the place of the C library's, to do something between opening and locking.
+/// Replaces the C library's, to do something between opening and locking.
 static thread_local std::function<void()> beforeLocking;
 extern "C" int flock(int file, int operation) {
   if (std::function<void()> action = std::exchange(beforeLocking, nullptr))
@@ -63,7 +63,7 @@ TEST_F(OutputDirectoryTest, NothingIsLeftOfARunThatWroteNothing) {
   EXPECT_FALSE(fs::exists(lock));
 }
 
-// The run before ends, and another begins, between our opening the lock's file and locking it.
+// The earlier run ends, and another begins, between our opening and our locking of the lock's file.
 TEST_F(OutputDirectoryTest, ALockWithoutANameIsNone) {
   fs::create_directories(out);
   beforeLocking = [&] {

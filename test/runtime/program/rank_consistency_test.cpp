@@ -72,7 +72,7 @@ TEST(RankConsistency, NamesTheRankWithOtherData) {
   EXPECT_THAT(withData({3998, 0xabc})[0], HasSubstr("rank 1 has 3998 bytes"));
 }
 
-// A file system between hosts shows each of them in its own time what another has written.
+// A file system between hosts shows each of them the others' files only after some time.
 TEST(RankConsistency, RankZeroSaysWhetherAJobThatWasStartedAgainGoesOn) {
   for (int first : {0, 1}) {
     TemporaryDirectory directory;

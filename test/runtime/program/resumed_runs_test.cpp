@@ -1,4 +1,4 @@
-// Whole runs that find another run's results: whose folder it is, and what a resumed run goes on with.
+// Whole runs that find another run's results: whose folder it is, and what a resumed run continues with.
 #include "test/runtime/program/training.h"
 
 namespace dtc::test {
@@ -49,7 +49,7 @@ TEST_F(TrainingTest, TwoRunsDoNotMixInOneFolder) {
 }
 
 //===----------------------------------------------------------------------===//
-// What a resumed run goes on with
+// What a resumed run continues with
 //===----------------------------------------------------------------------===//
 
 TEST_F(TrainingTest, ResumesBitForBitOnTheSameLayoutAndCloselyOnOthers) {
@@ -58,7 +58,7 @@ TEST_F(TrainingTest, ResumesBitForBitOnTheSameLayoutAndCloselyOnOthers) {
   std::vector<std::string> second(whole.begin() + 5, whole.end());
   EXPECT_EQ(train(four, 4, "b", {"--resume", directory / "a/checkpoints/step-000005"}), second);
   expectNear(second, train(compile("one", {}), 1, "c", {"--resume", directory / "a/checkpoints/step-000005"}));
-  // The latest of a folder is the end: nothing is left to do.
+  // The latest checkpoint of a folder is the end: nothing is left to do.
   EXPECT_TRUE(train(four, 4, "d", {"--resume", directory / "a"}).empty());
 }
 
@@ -72,7 +72,7 @@ TEST_F(TrainingTest, AResumedRunTellsTheTimeThatIsLeft) {
   EXPECT_THAT(output.substr(line, output.find('\n', line) - line), HasSubstr("ETA "));
 }
 
-// The compiled seed is another: the checkpoint's holds.
+// The compiled seed differs: the checkpoint's is used.
 TEST_F(TrainingTest, AResumedRunTakesOverTheSeed) {
   std::vector<std::string> whole = train(compile("one", {}), 1, "a", {"--set", "checkpoint_every=5"});
   std::vector<std::string> second(whole.begin() + 5, whole.end());
@@ -110,7 +110,7 @@ TEST_F(TrainingTest, OtherDataOrBatchesAreRefusedUnlessInsistedOn) {
   EXPECT_THAT(output, HasSubstr("since then the data were"));
 }
 
-// Before version 3 the fingerprint was of all data, however large.
+// Before version 3 the fingerprint covered all data, however large.
 TEST_F(TrainingTest, AnOldCheckpointKnowsLargeDataByAllOfThem) {
   dtc::abi::Manifest manifest = toyManifest({});
   manifest.mutable_training()->set_validation_fraction(0); // there would be millions
@@ -138,7 +138,7 @@ TEST_F(TrainingTest, AnOldCheckpointKnowsLargeDataByAllOfThem) {
   EXPECT_THAT(output, HasSubstr("the data were"));
 }
 
-// What is the user's to change is told.
+// A setting that the user may change is reported.
 TEST_F(TrainingTest, OtherSettingsAreToldAndRecorded) {
   std::string one = compile("one", {});
   train(one, 1, "a", {"--set", "checkpoint_every=5"});

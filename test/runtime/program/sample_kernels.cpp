@@ -1,4 +1,4 @@
-// Stands for the code that the compiler generates; uses the mathematics library, as that does.
+// Stands for the code that the compiler generates; uses the mathematics library, as that code does.
 #include <cmath>
 #include <cstdint>
 

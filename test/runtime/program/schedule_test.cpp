@@ -51,7 +51,7 @@ TEST(ScheduleTest, CosineFallsToTheMinimumOnce) {
     EXPECT_GT(learningRate(training, step), learningRate(training, step + 1)) << step;
 }
 
-// --steps may end a run that was planned to be longer, or let it go on: the rate stays where the schedule ended.
+// --steps may end a run that was planned to be longer, or extend it: the rate stays where the schedule ended.
 TEST(ScheduleTest, StaysAtTheMinimumBeyondTheEnd) {
   for (const char *schedule : {"linear", "cosine"})
     EXPECT_DOUBLE_EQ(learningRate(makeTraining(schedule), 40), 2) << schedule;

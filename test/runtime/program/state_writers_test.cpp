@@ -28,7 +28,7 @@ TEST(StateWriters, AreTheListsOfTheOptimizer) {
     EXPECT_EQ(writersOf(toyManifest(options)), Lists{"turn"});
 }
 
-/// The writers when list 0 has one more command, by which `bytes` from `offset` on are written.
+/// The writers when list 0 has one more command, which writes `bytes` from `offset` on.
 Lists withCommand(const std::function<void(abi::Command &, uint64_t offset)> &make, abi::Tensor::Kind kind,
                   int64_t before) {
   abi::Manifest manifest = toyManifest({.dp = 2});
@@ -67,7 +67,7 @@ TEST(StateWriters, AreKnownByWhatTheyWrite) {
   EXPECT_EQ(withCommand(copy, abi::Tensor::GRADIENT, 0), Lists{"turn"});
 }
 
-// At each call the state is as the step before has left it, and after the last one it changes.
+// At each call the state is as the step before left it, and after the last one it changes.
 TEST(StepRunner, TellsBeforeTheStateChanges) {
   TemporaryDirectory directory;
   std::vector<uint16_t> tokens;

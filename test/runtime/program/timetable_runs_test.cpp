@@ -1,5 +1,5 @@
-// Whole runs of programs whose timetables, places and inputs the compiler could have laid out otherwise: a run does
-// what the manifest says.
+// Whole runs of programs whose timetables, places and inputs differ from the compiler's: a run does what the manifest
+// says.
 #include "test/runtime/program/manifests.h"
 #include "test/runtime/program/training.h"
 
@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Two micro-batches at once, of which the second adds to the first, and the sums over ranks in a list of their own.
+// Two micro-batches at once, of which the second adds to the first, and the sums over ranks in their own list.
 TEST_F(TrainingTest, AnEvaluationRunsWhatItsTimetableSays) {
   dtc::abi::Manifest manifest = toyManifest({.dp = 2});
   train(writeToy("one", manifest), 2, "a");
@@ -72,7 +72,7 @@ TEST_F(TrainingTest, AStepRunsItsEntriesInTheirPlaces) {
   EXPECT_EQ(train(writeToy("slots", manifest), 1, "b"), expected);
 }
 
-// Tokens and targets of a micro-batch lie in places of their own, filled while others wait to be read.
+// Tokens and targets of a micro-batch have their own places, filled while others wait to be read.
 TEST_F(TrainingTest, InputsAreFilledInThePlaceOfTheEntry) {
   dtc::abi::Manifest manifest = toyManifest({.accumulation = 2});
   std::vector<std::string> expected = train(writeToy("plain", manifest), 1, "a");
@@ -98,7 +98,7 @@ TEST_F(TrainingTest, InputsAreFilledInThePlaceOfTheEntry) {
   EXPECT_EQ(train(writeToy("placed", manifest), 1, "b"), expected);
 }
 
-// The runtime asks where an input's numbers come from, whatever the model calls it and however many are from there.
+// The runtime asks for the source of an input's numbers, whatever the model calls it and however many inputs share it.
 TEST_F(TrainingTest, InputsAreKnownByTheirSource) {
   dtc::abi::Manifest manifest = toyManifest({.accumulation = 2});
   std::vector<std::string> expected = train(writeToy("plain", manifest), 1, "a");
@@ -119,7 +119,7 @@ TEST_F(TrainingTest, InputsAreKnownByTheirSource) {
   EXPECT_EQ(train(writeToy("renamed", manifest), 1, "b"), expected);
 }
 
-// Targets alone: what they are of the samples does not depend on there being tokens.
+// Targets alone: their relation to the samples does not depend on there being tokens.
 TEST_F(TrainingTest, NextTokensMayBeTheOnlyInput) {
   dtc::abi::Manifest manifest = toyManifest({});
   dtc::abi::Role &role = *manifest.mutable_roles(0);
@@ -168,7 +168,7 @@ TEST_F(TrainingTest, WhatIsMovedToTheHostComesBack) {
   EXPECT_NE(train(writeToy("lost", manifest), 2, "d"), expected);
 }
 
-// The tokens of a step are brought to where they are worked on while the step before is still at its own.
+// The tokens of a step are copied to where they are used while the step before is still running.
 TEST_F(TrainingTest, AStepMayBeginBeforeTheOneBeforeItHasEnded) {
   dtc::abi::Manifest manifest = toyManifest({.dp = 2, .accumulation = 2});
   manifest.mutable_training()->set_eval_every(4);
@@ -207,7 +207,7 @@ TEST_F(TrainingTest, AStepMayBeginBeforeTheOneBeforeItHasEnded) {
     next.set_list("bring");
     next.set_step(1);
   }
-  // Evaluations read a mirror of the parameter, which drains alone keep up; a start begins from it.
+  // Evaluations read a copy of the parameter, which only drains keep current; a start begins from it.
   uint64_t mirror = dtc::abi::addressOf(addSpace(role, dtc::abi::Space::REGISTERED, role.arena_bytes(), 64), 0);
   role.set_arena_bytes(role.arena_bytes() + 64);
   uint64_t &read = *listIn(manifest, "look").mutable_commands(0)->mutable_launch()->mutable_buffers()->Mutable(2);

@@ -1,4 +1,4 @@
-// The toy model's kernels (toy_model.h), in the shape in which generated code comes: a shared object.
+// The toy model's kernels (toy_model.h), in the form of generated code: a shared object.
 #include "runtime/abi/kernel.h"
 
 #include <chrono>

@@ -18,7 +18,7 @@ struct ToyOptions {
   int64_t accumulation = 1;
   int64_t globalBatch = 8;
   int64_t sleepMicroseconds = 0; ///< per micro-batch, to be interrupted
-  /// Where memory goes wrong, once: in the first element of a tensor, when a list is at its end for the n-th time.
+  /// Where memory is corrupted, once: in the first element of a tensor, when a list ends for the n-th time.
   struct Flip {
     std::string list, tensor; ///< "turn" and "table", or "begin" and "table.gradient"
     int64_t rank = 0, call = 0;

@@ -94,7 +94,7 @@ protected:
   std::string compile(const std::string &name, const ToyOptions &options) {
     return writeToy(name, toyManifest(options));
   }
-  /// Whether ranks of toys wait for each other for ever is not proven: that they do is what some are made for.
+  /// Not proven not to deadlock: some toys are made to.
   std::string writeToy(const std::string &name, dtc::abi::Manifest manifest) {
     manifest.mutable_certificate()->set_judged(dtc::abi::hashOfJudged(manifest));
     writeProgram(DTC_PROGRAM, manifest.SerializeAsString(), readFile(DTC_TOY_KERNELS), directory / name);

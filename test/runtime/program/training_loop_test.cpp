@@ -23,7 +23,7 @@ namespace {
 
 using Moments = std::vector<std::string>;
 
-/// Writes down each moment, with its own name before it.
+/// Records each moment, with its own name before it.
 class Recorder : public TrainingObserver {
 public:
   Recorder(std::string name, Moments &moments) : name(std::move(name)), moments(moments) {}

@@ -78,7 +78,7 @@ TEST_F(TrainingTest, BadInputIsToldOnceWithItsOwnExitCode) {
                                              0, 0, 0, 0,   0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
                                              0, 0, 0, 0,   0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
   EXPECT_EQ(run(two, 2, {"--out", directory / "a"}), 3);
-  // One rank tells it; the launcher closes with that rank and its words.
+  // One rank reports it; the launcher ends with that rank and its message.
   size_t first = output.find("dtc: error: rank 0: "),
          last = output.find("dtc: error: rank 0 failed first, with exit code 3: ");
   ASSERT_LT(first, last) << output;
@@ -116,7 +116,7 @@ TEST_F(TrainingTest, WritesMetricsUnderTorchtitansNames) {
   EXPECT_TRUE(std::isfinite(validation));
 }
 
-// The toy says three operations a token; a step of its four ranks has 8 samples of 4 tokens.
+// The toy states three operations a token; a step of its four ranks has 8 samples of 4 tokens.
 TEST_F(TrainingTest, RatesAreOfOneRank) {
   train(compile("four", {.dp = 2, .tp = 2}), 4, "a");
   int steps = 0;
@@ -131,7 +131,7 @@ TEST_F(TrainingTest, RatesAreOfOneRank) {
   EXPECT_EQ(steps, 10);
 }
 
-/// The scalars of the first launch in a step whose fifth one says how long to sleep.
+/// The scalars of the first launch in a step whose fifth scalar says how long to sleep.
 static dtc::abi::Scalar &sleepIn(dtc::abi::Manifest &manifest) {
   for (dtc::abi::CommandList &list : *manifest.mutable_lists())
     for (dtc::abi::Command &command : *list.mutable_commands())
@@ -141,7 +141,7 @@ static dtc::abi::Scalar &sleepIn(dtc::abi::Manifest &manifest) {
   throw std::runtime_error("the toy does not sleep");
 }
 
-// Rank 1 alone sleeps: the other waits for it, and has computed next to nothing.
+// Only rank 1 sleeps: the other waits for it, and has computed next to nothing.
 TEST_F(TrainingTest, ARankThatComputesForLongIsNamed) {
   dtc::abi::Manifest manifest = toyManifest({.dp = 2});
   dtc::abi::RankIndex &rank = *sleepIn(manifest).mutable_rank_index();
@@ -176,7 +176,7 @@ TEST_F(TrainingTest, TracesTheStepsAskedForOnAllRanks) {
     steps[event["pid"]] += event["cat"] == "step";
     if (event["cat"] == "step" && event["pid"] == 0)
       microseconds[event["name"]] = event["dur"];
-    // Compute is the first line, each channel has one of its own: here for gradients and count, and for the loss.
+    // Compute is the first line, and each channel has its own: here one for gradients and count, and one for the loss.
     if (event["cat"] == "collective") {
       EXPECT_EQ(event["tid"], event["args"]["value"] == "loss_sum" ? 2 : 1);
       EXPECT_EQ(event["args"]["bytes"], event["args"]["value"] == "table.gradient" ? 20 : 4);

@@ -1,5 +1,5 @@
-// Whole runs in which memory or arithmetic goes wrong: what is not finite, replicas that differ, steps that do not
-// repeat.
+// Whole runs in which memory or arithmetic goes wrong: values that are not finite, replicas that differ, steps that do
+// not repeat.
 #include "test/runtime/program/manifests.h"
 #include "test/runtime/program/training.h"
 
@@ -45,7 +45,7 @@ TEST_F(TrainingTest, AReplicaThatWentWrongEndsTheRun) {
   EXPECT_FALSE(std::filesystem::exists(directory / "a/checkpoints/step-000040"));
 }
 
-// What was good before is finished, and what follows is not begun.
+// What began before is finished, and nothing after it is begun.
 TEST_F(TrainingTest, ACheckpointNeverMixesReplicas) {
   for (int64_t call : {6, 10}) { // the last checkpoint is written in another way
     std::string two = compile("two", {.dp = 2, .tp = 2, .flip = {"turn", "table.moment", 3, call}}),
@@ -86,7 +86,7 @@ TEST_F(TrainingTest, AStepThatIsComputedTwiceIsTheSame) {
   }
 }
 
-// A kernel claims an output and leaves what is there: in the first pass that is of the step before.
+// A kernel claims an output and leaves its contents unchanged: in the first pass they are those of the step before.
 TEST_F(TrainingTest, GapsInWhatIsWrittenAreNoDifference) {
   dtc::abi::Manifest manifest = toyManifest({.flip = {"begin", "table.gradient", 0, 0}});
   manifest.mutable_lists(0)->mutable_commands()->SwapElements(0, 1);

@@ -81,7 +81,7 @@ TEST_F(AtomicFileTest, LinksStayAndLead) {
   EXPECT_THAT(write(directory / "second"), HasSubstr("it is a link that leads nowhere"));
 }
 
-// In a folder that is open to him, he would choose what of this user's is replaced.
+// In a folder that another user may write, that user would choose which of this user's files is replaced.
 TEST_F(AtomicFileTest, AnotherUsersLinkIsNotFollowed) {
   if (geteuid() != 0)
     GTEST_SKIP() << "needs root, to make another user's link";

@@ -1,4 +1,4 @@
-// Names that are nearly right are recognised; others are not guessed at.
+// Names that are nearly right are recognised; for others nothing is suggested.
 #include "runtime/support/suggest.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Libraries of vendors, as any library of the system: what is found, and what is said of what is not.
+// Vendors' libraries, represented by any library of the system: what is found, and the messages about what is not.
 #include "runtime/support/vendor_library.h"
 
 #include "test/refusal.h"

@@ -24,7 +24,7 @@ std::string fileOf(std::string_view header, std::string_view data) {
   return bytesOf<uint64_t>({header.size()}) + std::string(header) + std::string(data);
 }
 
-/// What the reader says about a file of these bytes.
+/// The reader's message about a file of these bytes.
 std::string refusal(const std::string &bytes) {
   TemporaryDirectory directory;
   std::string path = directory.write("bad.safetensors", bytes),

@@ -1,5 +1,5 @@
-// An executor that delays at will: all ranks of a program, of what can happen next anything. It knows ranks and no
-// classes, and matches commands by who takes part, as transports do.
+// An executor that delays at will: it runs all ranks of a program, and picks any of the possible next events. It knows
+// ranks but no classes, and matches commands by their members, as transports do.
 #pragma once
 
 #include "runtime/abi/commands.h"
@@ -22,16 +22,16 @@ namespace dtc::test {
 
 /// What transports promise beyond the order on each channel.
 enum class Device {
-  RoomForAll, ///< collectives on several channels take place side by side
-  RoomForOne, ///< of those that a rank has started the first takes place first
+  RoomForAll, ///< collectives on several channels take place in parallel
+  RoomForOne, ///< of those that a rank has started, the first takes place first
 };
 
 class Adversary {
 public:
-  /// So many steps in a row of a timetable.
+  /// This many steps of a timetable in a row.
   Adversary(const abi::Manifest &manifest, const std::string &timetable, int64_t steps);
 
-  /// Whether all ranks come to their end, when what happens next is drawn at random.
+  /// Whether all ranks reach their end when the next event is drawn at random.
   bool run(uint64_t seed, Device device) const;
 
   size_t events() const { return count; }

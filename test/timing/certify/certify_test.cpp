@@ -1,4 +1,4 @@
-// What is certified, and what is refused with which words.
+// What is certified, and what is refused with which message.
 #include "test/timing/certify/adversary.h"
 #include "test/timing/certify/hand_written.h"
 #include "timing/timetables/generators.h"
@@ -20,7 +20,7 @@ void PrintTo(const Case &tested, std::ostream *out) { *out << tested.name; }
 
 class HandWritten : public testing::TestWithParam<Case> {};
 
-/// A refused set does hang, for some delays; one that is certified never.
+/// A refused program does hang, for some delays; a certified one never does.
 TEST_P(HandWritten, IsCertifiedOrRefused) {
   const Case &tested = GetParam();
   HandProgram program(tested.ranks, tested.groups.empty() ? std::vector<HandGroup>{{}} : tested.groups);

@@ -1,10 +1,9 @@
-// Programs of which only the communication is written down: a line of text for each rank, which plays a role of its
-// own.
+// Programs of which only the communication is written down: a line of text for each rank, which plays its own role.
 //
 //   send x 1      to rank 1; recv x 1: from it. On group 0, or another: send x 1 on 2
 //   sum x         an all-reduce over all ranks; sum x on 2
 //   gather x      an all-gather, likewise
-//   copy x        one that is started
+//   copy x        a copy that is started
 //   wait x        for what was started under that name
 //
 // separated by commas. Each name has a token of its own.
@@ -116,7 +115,7 @@ private:
   std::map<std::string, uint32_t> tokens;
 };
 
-/// Empty where it is certified.
+/// Empty where the program is certified.
 inline std::string refusalOf(const abi::Manifest &manifest) {
   try {
     timing::certify(manifest);

@@ -1,4 +1,4 @@
-// Accepted programs never block, whatever is delayed; and what is said of classes of ranks holds for all ranks.
+// Accepted programs never block, whatever is delayed; and the verdict on classes of ranks holds for all ranks.
 #include "test/timing/certify/adversary.h"
 #include "test/timing/certify/hand_written.h"
 #include "timing/timetables/generators.h"
@@ -16,8 +16,8 @@ using timing::PassKind;
 // Pipelines
 //===----------------------------------------------------------------------===//
 
-/// A pipeline as dt-insert-transfers and dt-build-timetables make it: a receive is begun one pass ahead, two messages
-/// are under way, and each cut has a channel of its own in each direction.
+/// A pipeline as dt-insert-transfers and dt-build-timetables build it: a receive is begun one pass ahead, two messages
+/// are in transit, and each cut has its own channel in each direction.
 class PipelineProgram {
 public:
   PipelineProgram(timing::Generator generate, int64_t stages, int64_t microBatches)
@@ -36,7 +36,7 @@ private:
   static std::string nameOf(PassKind kind, const char *what, int64_t stage) {
     return std::string(kind == PassKind::Forward ? "forward" : "backward") + what + std::to_string(stage);
   }
-  /// The stage that a pass hands on to, and the one that it is handed from.
+  /// The stage that a pass sends to, and the one that it receives from.
   static int64_t next(PassKind kind, int64_t stage) { return kind == PassKind::Forward ? stage + 1 : stage - 1; }
   static int64_t before(PassKind kind, int64_t stage) { return kind == PassKind::Forward ? stage - 1 : stage + 1; }
   bool isStage(int64_t stage) const { return stage >= 0 && stage < stages; }
@@ -119,7 +119,7 @@ TEST(Pipelines, NeverBlock) {
       }
 }
 
-/// The second stage has a forward pass more than there are micro-batches: it waits for what the first never makes.
+/// The second stage has one forward pass more than there are micro-batches: it waits for what the first never sends.
 std::vector<timing::Pass> longWarmUp(int64_t stage, int64_t stages, int64_t microBatches) {
   std::vector<timing::Pass> passes = timing::findGenerator("1f1b")(stage, stages, microBatches);
   if (stage == 1)
@@ -208,7 +208,7 @@ TEST(Steps, ThatEndWithSomethingUnderWayAreRefused) {
 // Programs drawn at random
 //===----------------------------------------------------------------------===//
 
-/// A mesh of a=roles, b=ranks of each. Commands that all could agree on, of which some were exchanged.
+/// A mesh of a=roles, b=ranks of each. Commands on which all could agree, some of which are swapped.
 class RandomProgram {
 public:
   explicit RandomProgram(uint64_t seed) : random(seed), roles(1 + draw(3)), width(1 + draw(3)), lists(roles) {
@@ -320,7 +320,7 @@ private:
   std::vector<std::vector<abi::Command>> lists; // of each role
 };
 
-// One execution tells of all, and one rank of its class: the adversary, which knows neither, comes to the same.
+// One execution is valid for all, and one rank for its class: the adversary, which knows neither, agrees.
 TEST(RandomPrograms, BlockWhereTheyAreRefused) {
   std::map<bool, int> seen;
   for (uint64_t seed = 0; seed < 4000; ++seed) {

@@ -28,7 +28,7 @@ TEST(RankClasses, AreRolesWhereAllMeetAlike) {
   EXPECT_THAT(classesOf(program.manifest), ElementsAre(0, 1, 0, 1, 0, 1));
 }
 
-// The middle of a line plays one role, but each of it is another step away from the ends.
+// The middle of a line plays one role, but each of its ranks has another distance from the ends.
 TEST(RankClasses, TellRanksApartByWhomTheyMeet) {
   HandProgram program(6);
   program.list("first", "send x 1, wait x", 0);
@@ -52,7 +52,7 @@ TEST(RankClasses, OfALongRingAreToldInPart) {
   EXPECT_THAT(refusal, testing::EndsWith(", and so on through 56 more at least"));
 }
 
-// A ring of one role is one class, and shows its circle all the same.
+// A ring of one role is one class, and its cycle shows all the same.
 TEST(RankClasses, OfARingAreOne) {
   HandProgram program(5);
   program.list("all", "send x 1, recv y -1, wait x, wait y", 0);

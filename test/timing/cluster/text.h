@@ -1,4 +1,4 @@
-// A cluster file to change: what is wrong in a test is one replacement away from what is right.
+// A cluster file to change: the error in a test is one replacement away from a valid file.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -61,7 +61,7 @@ double logUp(int64_t ranks) {
 
 const std::vector<int64_t> Sizes = {2, 3, 4, 5, 7, 8, 12, 16, 64, 100, 512, 1000, 1024, 4095, 4096};
 
-// The formulas of the literature, written down once more from it.
+// The formulas of the literature, written down again from it.
 
 TEST(CollectiveFormulas, EightRanksSendSeventeenAndAHalfOfTenGigabytes) {
   Cluster cluster = oneLevel(8);
@@ -189,7 +189,7 @@ TEST(CollectiveLevels, DevicesOfANodeShareItsCard) {
                    2 * 3 * Alpha + 2 * 3.0 / 4 * Payload / (50e9 / 8));
   EXPECT_DOUBLE_EQ(secondsBy("ring", Collective::ALL_REDUCE, cluster, spanOf({8, 4}), Payload),
                    2 * (4 * Alpha + 27 * 1e-6) + 2 * 31.0 / 32 * Payload / 50e9);
-  // Of a whole node all but its own eighth of each tensor leaves it: 8 x 24/32.
+  // From a whole node, all but its own eighth of each tensor leaves it: 8 x 24/32.
   EXPECT_DOUBLE_EQ(secondsBy("pairwise", Collective::ALL_TO_ALL, cluster, spanOf({8, 4}), Payload),
                    7 * (1e-6 + Payload / 32 / 450e9) + 24 * (Alpha + Payload / 32 / (50e9 / 8)));
   EXPECT_DOUBLE_EQ(transferCost(cluster, 1, Payload).seconds, Alpha + Payload / (50e9 / 8));
@@ -241,7 +241,7 @@ TEST(CollectiveHosts, EachHostSendsItsSumOnce) {
   // Two of 16 bits are as wide as their sum.
   EXPECT_DOUBLE_EQ(collectiveCost(hosts(), Collective::REDUCE_SCATTER, m, spanOf({2, 4}), abi::BF16).seconds,
                    2 * 1e-6 + 50e-6 + 2 * 3.0 / 4 * m / 1e9);
-  // What is gathered crosses once for each host, and is then taken from the neighbour.
+  // What is gathered crosses once for each host, and is then read from the neighbour.
   EXPECT_DOUBLE_EQ(collectiveCost(hosts(), Collective::ALL_GATHER, m, spanOf({2, 4})).seconds,
                    2 * 1e-6 + 50e-6 + 3.0 / 4 * m / 1e9 + m / 2 / 10e9);
 }
@@ -286,7 +286,7 @@ TEST(CollectiveHosts, TakeWhatWasMeasuredOverALimitedLink) {
         << row.ranks << " ranks on each of two hosts, " << row.mib << " MiB";
 }
 
-// What was measured.
+// The measured values.
 
 void measure(Level &level, const std::string &collective, uint32_t ranks, double bytes, double seconds) {
   Measured &measured = *level.add_measured();
@@ -345,7 +345,7 @@ TEST(CollectiveMeasurements, SayHowLongComputeStandsStill) {
   EXPECT_DOUBLE_EQ(share(1e8), 0.4);
 }
 
-// In f32; sums of 16 bits travel as that.
+// In f32; sums of 16 bits travel in that type.
 TEST(CollectiveMeasurements, OfSumsOf16BitsTakeAsManyBytesAsTravel) {
   Cluster cluster = hosts();
   measure(*cluster.mutable_levels(1), "all_reduce", 4, 1e6, 1e-2);
@@ -364,7 +364,7 @@ TEST(CollectiveMeasurements, WereMadeWithTheLinksToThemselves) {
   // Here both ranks of a host use its link at once, for a group each.
   EXPECT_DOUBLE_EQ(collectiveCost(cluster, Collective::ALL_REDUCE, m, spanOf({1, 2})).seconds, 1e-2 * halved / alone);
   EXPECT_DOUBLE_EQ(transferCost(cluster, 1, m).seconds, 1e-2 * (50e-6 + m / 0.5e9) / (50e-6 + m / 1e9));
-  // One group of all four: what two measured, more by what all four take.
+  // One group of all four: the time that two measured, scaled to all four.
   double four = 2 * 1e-6 + 2 * 50e-6 + 2 * 0.5 * m / 1e9;
   EXPECT_DOUBLE_EQ(collectiveCost(cluster, Collective::ALL_REDUCE, m, spanOf({2, 2})).seconds, 1e-2 * four / alone);
   measure(*cluster.mutable_levels(1), "all_reduce", 4, m, 3e-2);
@@ -399,7 +399,7 @@ TEST(CollectiveProperties, SlowerLinksNeverMakeACollectiveCheaper) {
         }
 }
 
-/// What a group of the axis takes.
+/// The time of a group of the axis.
 double secondsOver(const std::string &axis, const Cluster &cluster, const abi::Mesh &mesh, Collective::Kind kind) {
   int64_t stride = 1, size = 1;
   for (int i = mesh.axes_size() - 1; i >= 0 && mesh.axes(i).name() != axis; --i)

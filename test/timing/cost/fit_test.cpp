@@ -9,8 +9,7 @@
 namespace dtc::timing {
 namespace {
 
-/// What a machine takes that nobody has told the fit of: 100 GFLOP/s, 20 GB/s, 2 us a launch; short products reach
-/// less.
+/// The costs of a machine, which the fit does not know: 100 GFLOP/s, 20 GB/s, 2 us a launch; short products reach less.
 double truth(const KernelWork &work) {
   double bound = std::max(work.flops / 100e9, work.bytes / 20e9);
   double share = work.kind == abi::Work::PRODUCT ? work.flops / (work.flops + 1e6) : 0.8;
@@ -87,7 +86,7 @@ TEST(FitDevice, EachClassAndTypeHasItsOwnShares) {
   EXPECT_EQ(device.peaks_size(), 2);
 }
 
-/// Of a class whose kernels are all short nothing is foretold but that larger ones move their bytes.
+/// For a class whose kernels are all short, the only prediction is that larger ones move their bytes.
 TEST(FitDevice, ShortKernelsTellNoRate) {
   std::vector<Observation> observations;
   for (int i = 0; i < 20; ++i) {

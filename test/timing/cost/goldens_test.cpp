@@ -1,4 +1,4 @@
-// Figures of papers and course notes that are formulas, held against ours. No measured step is among them.
+// Figures of papers and course notes that are formulas, compared with ours. No measured step is among them.
 #include "timing/cost/cost.h"
 #include "timing/cost/scaling.h"
 
@@ -14,7 +14,7 @@ using abi::Collective;
 
 constexpr double Day = 24 * 3600;
 
-/// So many devices, each with 50 GB/s to the others, and no latency.
+/// This many devices, each with 50 GB/s to the others, and no latency.
 Cluster flat(uint32_t devices) {
   Cluster cluster;
   cluster.add_nodes()->set_devices(devices);

@@ -47,7 +47,7 @@ protected:
     space.set_category(category);
   }
 
-  /// A list of its own, which the step runs next.
+  /// A separate list, which the step runs next.
   void list(uint32_t place) {
     std::string name = "list " + std::to_string(manifest.lists_size());
     manifest.add_lists()->set_name(name);
@@ -59,7 +59,7 @@ protected:
 
   abi::Command &add() { return *manifest.mutable_lists()->rbegin()->add_commands(); }
 
-  /// A kernel that reads and writes 8 bytes each, or so many of what it may write.
+  /// A kernel that reads and writes 8 bytes each, or this many of what it may write.
   abi::Launch &launch(uint64_t input, uint64_t output, uint64_t bytes = 8, uint64_t written = 8) {
     abi::Command &command = add();
     command.mutable_work()->set_bytes_written(written);
@@ -138,7 +138,7 @@ TEST_F(MemoryTest, ACollectiveHoldsItsOperandsUntilTheWait) {
   EXPECT_THAT(live(memory, Private), ElementsAre(0, 0, 8, 0, 8));
 }
 
-// Values that lie in each other's gaps: the second leaves the first as it was.
+// Values that share each other's gaps: the second leaves the first as it was.
 TEST_F(MemoryTest, WhatACommandLeavesAsItWasStaysInUse) {
   for (bool isWhole : {false, true}) {
     manifest.mutable_lists(0)->clear_commands();

@@ -25,13 +25,13 @@ TEST(Simulate, KernelsComeOneAfterTheOther) {
   EXPECT_EQ(simulated.actions, 2);
 }
 
-// What is started runs beside compute; what is left of it at the wait is exposed.
+// Started commands run in parallel with compute; what is left of one at the wait is exposed.
 TEST(Simulate, WhatIsStartedIsHiddenBehindCompute) {
   StepBuilder builder({{"dp", 2}});
   uint32_t group = builder.addGroup("dp", 0);
   builder.list(0).compute(1).start(group, 8, 0).compute(3).wait(0).compute(1);
   Simulated simulated = run(builder.step, unitCluster(2));
-  EXPECT_EQ(simulated.seconds, 6) << "1, then 4 seconds of moving beside 3 of compute, then 1";
+  EXPECT_EQ(simulated.seconds, 6) << "1, then 4 seconds of moving during 3 of compute, then 1";
   EXPECT_EQ(simulated.classes.size(), 1u);
   EXPECT_EQ(simulated.classes[0].moving(), 1);
   EXPECT_EQ(simulated.classes[0].late(), 0);
@@ -95,7 +95,7 @@ TEST(Simulate, WhatBeginsOnFullLinksQueues) {
   }
 }
 
-// Where a processor moves, kernels stand still: what is saved by overlap on a link is lost on the processor.
+// Where a processor moves data, kernels stop: what overlap saves on a link is lost on the processor.
 TEST(Simulate, ATransportThatComputesSlowsComputeDown) {
   StepBuilder builder({{"dp", 2}});
   uint32_t group = builder.addGroup("dp", 0);
@@ -108,7 +108,7 @@ TEST(Simulate, ATransportThatComputesSlowsComputeDown) {
   EXPECT_EQ(half.classes[0].stolen, 1);
 }
 
-// What moves at half speed works half as much at a time: two on one link cost no more than one after the other.
+// A kernel at half speed does half the work: two on one link cost no more than one after the other.
 TEST(Simulate, ATransportThatSharesALinkComputesLessAtATime) {
   StepBuilder builder({{"dp", 2}});
   uint32_t group = builder.addGroup("dp", 0), other = builder.addGroup("dp", 1);
@@ -128,7 +128,7 @@ public:
   std::vector<std::pair<double, double>> times;
 };
 
-// Of 5 seconds of kernels the first 4 run at half speed. Who hears of it changes nothing, to the last bit.
+// Of 5 seconds of kernels the first 4 run at half speed. An observer changes nothing, to the last bit.
 TEST(Simulate, LaunchesAreToldWithWhatSlowedThemDown) {
   StepBuilder builder({{"dp", 2}});
   uint32_t group = builder.addGroup("dp", 0);
@@ -162,7 +162,7 @@ TEST(Simulate, ASlowRankMakesOthersWait) {
   EXPECT_EQ(simulated.classes[static_cast<size_t>(classes.classOf()[1])].end, 5) << "no one waits for rank 3";
 }
 
-// They take no compute and no memory bandwidth; those of one channel queue, those of two pass each other.
+// They take no compute and no memory bandwidth; those of one channel queue, those of two overtake each other.
 TEST(Simulate, CopiesToTheHostRunBesideKernelsAtTheRateOfItsLink) {
   Cluster cluster = unitCluster(1);
   cluster.mutable_devices(0)->set_host_bandwidth(2);
@@ -176,7 +176,7 @@ TEST(Simulate, CopiesToTheHostRunBesideKernelsAtTheRateOfItsLink) {
   }
 }
 
-// Of a processor they are copies as all others, by its own threads.
+// On a processor they are ordinary copies, by its own threads.
 TEST(Simulate, OfAProcessorTheHostsMemoryIsItsOwn) {
   Cluster cluster = unitCluster(1);
   cluster.mutable_devices(0)->set_threads(1);
@@ -267,7 +267,7 @@ Step randomStep(std::mt19937 &random) {
   return builder.step;
 }
 
-// What is slower never makes a step faster than what bounds it, and no step beats its bound.
+// A slower part never makes a step faster than its bound, and no step beats its bound.
 TEST(Simulate, NoStepIsFasterThanItsLowerBound) {
   std::mt19937 random(7);
   for (int trial = 0; trial < 300; ++trial) {
@@ -289,7 +289,7 @@ TEST(LowerBound, NamesItsReason) {
   Layout layout(unitCluster(2), busy.step.mesh);
   EXPECT_EQ(lowerBound(busy.step, layout, {}, simulate(busy.step, layout)).reason, LowerBound::Compute);
 
-  // A processor that moves for 2 seconds computes for 5 beside.
+  // A processor that moves data for 2 seconds computes for 5 besides.
   Layout processors(unitCluster(2, 0, 1), busy.step.mesh);
   LowerBound ofBoth = lowerBound(busy.step, processors, {}, simulate(busy.step, processors));
   EXPECT_EQ(ofBoth.reason, LowerBound::Compute);
@@ -320,7 +320,7 @@ TEST(LowerBound, NamesItsReason) {
   EXPECT_EQ(bound.seconds, 10 + 8 + 6 + 1);
 }
 
-// What the update gathers cannot begin before all that it waits for has been reduced, which takes its time on the link.
+// What the update gathers cannot begin before all that it waits for has been reduced, which takes time on the link.
 TEST(LowerBound, GoesFromEntryToEntry) {
   StepBuilder step({{"dp", 2}});
   uint32_t group = step.addGroup("dp", 0);

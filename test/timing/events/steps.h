@@ -1,4 +1,4 @@
-// Steps made by hand, and a cluster on which a flop takes a second.
+// Handmade steps, and a cluster on which a flop takes a second.
 #pragma once
 
 #include "timing/events/simulate.h"

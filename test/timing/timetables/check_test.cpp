@@ -1,4 +1,4 @@
-// What the checker says of timetables that do not work.
+// The checker's messages about timetables that do not work.
 #include "timing/timetables/check.h"
 #include "timing/timetables/csv.h"
 #include "timing/timetables/named.h"
@@ -45,12 +45,12 @@ TEST(Check, NamesEntriesOfARankThatComeTooEarly) {
             "rank 0: 0B0 (stage 0, micro-batch 0) is co-scheduled with 0F0, which it needs");
 }
 
-// As in pytorch#172668: each waits for what the other has behind its own wait.
+// As in pytorch#172668: each waits for what the other does after its own wait.
 TEST(Check, NamesRanksThatWaitForEachOther) {
   EXPECT_EQ(faultIn("0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1\n"),
             "the ranks wait for each other for ever: rank 0 waits at 0B0 (stage 0, micro-batch 0) for 1B0 of rank 1; "
             "rank 1 waits at 1F1 (stage 1, micro-batch 1) for 0F1 of rank 0");
-  // Rank 2 waits for the two, which wait for each other, and is no part of the circle.
+  // Rank 2 waits for the two, which wait for each other, and is not part of the cycle.
   std::string three = faultIn("0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1\n2F0,2B0,2F1,2B1\n");
   EXPECT_THAT(three, HasSubstr("rank 0 waits at 0B0 (stage 0, micro-batch 0) for 1B0 of rank 1; rank 1 waits"));
   EXPECT_THAT(three, Not(HasSubstr("rank 2 waits")));
@@ -69,7 +69,7 @@ TEST(Check, NamesTheEntryWithOneStashTooMany) {
   EXPECT_EQ(faultIn("0F0,0F1,0B0,0B1\n", 2), "");
   EXPECT_EQ(faultIn("0F0,0F1,0B0,0B1\n", 1),
             "rank 0: at 0F1 (stage 0, micro-batch 1) it holds 2 stashes, and may hold 1");
-  // What weight gradients need stays until they are there; a pair holds what both need.
+  // What weight gradients need stays until they are computed; a pair holds what both need.
   EXPECT_EQ(faultIn("0F0,0I0,0F1,0W0,0B1\n", 1),
             "rank 0: at 0F1 (stage 0, micro-batch 1) it holds 2 stashes, and may hold 1");
   EXPECT_EQ(faultIn("0F0,(0F1;0B0)OVERLAP_F_B,0B1\n", 2), "");

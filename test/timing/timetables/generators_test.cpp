@@ -46,7 +46,7 @@ TEST(Generators, AreKnownByName) {
 }
 
 /// Runs all stages of a pipeline, each as far as it can: a forward pass needs that of the stage before, a backward pass
-/// that of the stage behind. Every pass takes one unit of time. Returns when all are done, or -1 where they never are.
+/// that of the stage after. Every pass takes one unit of time. Returns when all are done, or -1 where they never are.
 int64_t simulate(Generator generate, int64_t stages, int64_t microBatches) {
   std::vector<std::vector<Pass>> passes;
   for (int64_t stage = 0; stage < stages; ++stage)
@@ -85,7 +85,7 @@ TEST(Generators, TakeAsLongAsTheirFormulasSay) {
     }
 }
 
-/// So many micro-batches are between their passes at a time.
+/// This many micro-batches are between their passes at a time.
 int64_t mostUnderWay(const std::vector<Pass> &passes) {
   int64_t underWay = 0, most = 0;
   for (const Pass &pass : passes)
@@ -152,7 +152,7 @@ TEST(Generators, PassTheCheckOfProgramsInAsManyPlacesAsTheirFormulasSay) {
       }
 }
 
-// Had a generator these mistakes, the compiler would say so.
+// If a generator made these mistakes, the compiler would report it.
 TEST(Generators, WithAMistakeDoNotPassTheCheck) {
   using enum PassKind;
   EXPECT_EQ(faultOf({{Backward, 0}, {Forward, 0}}, 1, 1),

@@ -1,4 +1,4 @@
-// Random timetables, whole and broken: the checker accepts what comes to its end, and nothing else.
+// Random timetables, valid and broken: the checker accepts those that reach their end, and no others.
 #include "test/long_tests.h"
 #include "timing/timetables/check.h"
 #include "timing/timetables/greedy.h"
@@ -48,7 +48,7 @@ protected:
   int64_t limit = 0; ///< of what make() made last
 };
 
-/// Runs what can run until nothing can, by sets of what has been done: slow, and nothing like the checker.
+/// Runs what can run until nothing can, by sets of what has been done: slow, and unlike the checker.
 bool comesToItsEnd(const Timetable &timetable) {
   std::set<std::tuple<char, int32_t, int32_t>> done;
   std::vector<size_t> next(timetable.ranks.size(), 0);

@@ -1,4 +1,4 @@
-// "auto": what is searched for keeps the memory, and is never slower than what has a name.
+// "auto": the result of the search keeps within the memory, and is never slower than a named timetable.
 #include "runtime/support/error.h"
 #include "test/long_tests.h"
 #include "timing/timetables/check.h"
@@ -36,7 +36,7 @@ protected:
   std::mt19937_64 random{26};
 };
 
-/// The fastest named timetable that keeps the memory; infinity: none does.
+/// The fastest named timetable within the memory; infinity: there is none.
 double bestNamed(const SearchRequest &request) {
   double best = std::numeric_limits<double>::infinity();
   auto perRank = static_cast<int32_t>(request.costs.stages.size()) / request.ranks;
@@ -87,7 +87,7 @@ TEST_F(SearchTest, GivesTheSameTimetableEachTime) {
   }
 }
 
-// No rank can wait less than it takes to fill the pipeline; ZB-H1 is as short, and the search must find that.
+// No rank can wait less than it takes to fill the pipeline; ZB-H1 is as short, and the search must find it.
 TEST_F(SearchTest, FindsWhatCannotBeShorter) {
   SearchRequest request{4, 8, equalCosts(4), 4.0};
   SearchResult result = searchTimetable(request);

@@ -79,7 +79,7 @@ TEST(Simulate, SaysThatRanksWaitForEver) {
   EXPECT_TRUE(std::isinf(stepSeconds(readCsv("0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1\n", "mine"), equalCosts(2))));
 }
 
-// A rank that has done its part of a step begins the next.
+// A rank that has finished its part of a step begins the next.
 TEST(SimulateSteps, WaitForNoBarrier) {
   Timetable timetable = generate("zb-h2", {4, 1, 8});
   EXPECT_DOUBLE_EQ(simulate(timetable, equalCosts(4)).seconds, 27);

@@ -1,4 +1,4 @@
-// Debugging starts from what every pass made of the module and from the pipeline as it ran.
+// Debugging starts from the module after every pass and from the pipeline as it ran.
 
 // RUN: dtc-opt %s --canonicalize --mlir-print-ir-after-all 2>&1 | FileCheck %s --check-prefix=PRINT
 // RUN: dtc-opt %s --canonicalize --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=PIPELINE

@@ -12,7 +12,7 @@
 namespace dtc {
 namespace {
 
-/// Two ranks that compute for two seconds. What moves takes four, beside the first of these or before both.
+/// Two ranks that compute for two seconds. Transfers take four, in parallel with the first of these or before both.
 timing::Step step(bool isNeededAtOnce) {
   timing::StepBuilder builder({{"dp", 2}});
   uint32_t group = builder.addGroup("dp", 1);
@@ -41,12 +41,13 @@ TEST(LessWaitingTest, TheLeastBandwidthThatHidesIt) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->level, "link");
   EXPECT_DOUBLE_EQ(found->before, 1);
-  // With 1.05 / 0.95 of a second to move a twentieth of the step is waited for; what is tried differs by a twentieth.
+  // With 1.05 / 0.95 of a second for transfers, a twentieth of the step is waiting; the factors tried differ by a
+  // twentieth.
   double least = 4 / (1.05 / 0.95);
   EXPECT_GE(found->factor, least);
   EXPECT_LT(found->factor, 1.05 * least);
   EXPECT_DOUBLE_EQ(found->after, found->factor);
-  // What is said is what simulating with --what-if says.
+  // The reported result is what simulating with --what-if reports.
   timing::Cluster faster = layout.cluster();
   timing::Conditions conditions;
   applyWhatIf(fmt::format("bandwidth.link={}", found->factor), 2, faster, conditions);

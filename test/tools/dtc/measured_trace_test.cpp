@@ -41,7 +41,7 @@ protected:
 
   abi::Manifest manifest = twoKernels();
   std::string events;
-  // One for each test: tests run at once.
+  // One file for each test: tests run at once.
   test::TemporaryDirectory directory;
 };
 

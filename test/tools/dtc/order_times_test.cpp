@@ -1,4 +1,4 @@
-// What is hidden behind what, of a few events.
+// What is hidden behind what, for a few events.
 #include "tools/dtc/forecast/OrderTimes.h"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@ namespace {
 
 using timing::Action;
 
-/// Two starts, and launches before, beside and behind them.
+/// Two starts, and launches before, during and after them.
 timing::Step step() {
   timing::Step step;
   timing::StepList &list = step.lists.emplace_back();

@@ -1,4 +1,4 @@
-// What inspect and explain say of a program.
+// What inspect and explain print about a program.
 
 // RUN: dtc compile %examples/gpt-small --mesh tp=2 --set global_batch=2 -o %t.program | FileCheck %s --check-prefix=COMPILE
 // RUN: dtc inspect %t.program | FileCheck %s --check-prefix=INSPECT
@@ -14,7 +14,7 @@
 // INSPECT: parameters
 // INSPECT: Commands
 // INSPECT: micro_last
-// The file's fused projection lies split by heads.
+// The file's fused projection is split by heads.
 // Equal layers are one row.
 // INSPECT: h.*.attn.c_attn.weight [256, 768]: embed, qkv, heads/tp, head_dim, [256, 3, 2, 64]; h.0 to h.3 (4)
 // INSPECT-NOT: c_attn.weight
@@ -29,7 +29,7 @@
 // INSPECT-JSON: "ranks": 2
 // INSPECT-JSON: "local_shape": [
 
-// The totals come first. The row-parallel projection of each block leaves partial sums behind; the blocks are told
+// The totals come first. The row-parallel projection of each block leaves partial sums behind; the blocks are shown
 // together.
 // EXPLAIN: In one step a rank takes part in
 // EXPLAIN: all_reduce over tp at h.*.attn.c_proj (micro_last)

@@ -1,4 +1,4 @@
-// The data of `dtc report` on what is written by hand. test/e2e/report_run_test.py holds it against real runs.
+// The data of `dtc report` for handwritten inputs. test/e2e/report_run_test.py compares it with real runs.
 #include "runtime/abi/addresses.h"
 #include "tools/dtc/report/Page.h"
 #include "tools/dtc/report/Residuals.h"
@@ -61,7 +61,7 @@ RunTrace traceOf(const std::vector<std::string> &events) {
   return RunTrace::parse(fmt::format(R"({{"traceEvents":[{}]}})", fmt::join(events, ",")), "a trace");
 }
 
-// What was predicted begins at its own step, as what was measured does.
+// The prediction begins at its own step, as the measurement does.
 TEST(TimelineData, PredictedStandsAboveMeasured) {
   RunTrace measured = traceOf({slice(0, 100, 1000, 50, "step 7", "step"), slice(0, 0, 1010, 20, "k", "kernel")}),
            predicted = traceOf({slice(0, 100, 0, 40, "step 1", "step"), slice(0, 0, 5, 30, "k", "kernel")});

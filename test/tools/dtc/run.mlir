@@ -1,4 +1,4 @@
-// `dtc run` starts as many ranks as the program's mesh has, and hands the rest of the command line to the program.
+// `dtc run` starts as many ranks as the program's mesh has, and passes the rest of the command line to the program.
 
 // RUN: dtc compile %examples/gpt-small --mesh dp=2 --set global_batch=4 --set steps=1 --set eval_batches=1 --set validation_fraction=0 -o %t.program
 // RUN: dtc data pack %examples/gpt-small/train.toml %s -o %t.bin

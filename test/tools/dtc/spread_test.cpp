@@ -12,7 +12,7 @@ TEST(Spread, IsThatOfTheInnerHalf) {
   EXPECT_DOUBLE_EQ(spreadOf({2, 2, 2, 2, 200}), 0) << "one step that was disturbed";
 }
 
-// One program that was disturbed is no loaded machine: what is measured of kernels are medians.
+// One disturbed program is not a loaded machine: kernel measurements are medians.
 TEST(Spread, AnIdleMachineIsNotWarnedOf) {
   EXPECT_EQ(loadWarning({0.01, 0.02, 0.03}), "");
   EXPECT_EQ(loadWarning({0.01, 0.02, 0.9}), "");

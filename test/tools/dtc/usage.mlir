@@ -1,4 +1,4 @@
-// What the command line answers, and that its exit codes are the documented ones.
+// The command line's answers; its exit codes are the documented ones.
 
 // RUN: dtc --help | FileCheck %s --check-prefix=HELP
 // HELP: Exit codes: 0 success

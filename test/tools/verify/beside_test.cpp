@@ -1,4 +1,4 @@
-// What collectives and launches read beside their operands: logarithms of weights, counts of rows, counts of grids.
+// What collectives and launches read besides their operands: logarithms of weights, counts of rows, counts of grids.
 #include "test/tools/verify/command_lists.h"
 
 #include <array>
@@ -225,7 +225,7 @@ TEST_F(Beside, AGridEndsWhereMemorySays) {
   ASSERT_EQ(run(), "");
   EXPECT_THAT(read(1, 1), ElementsAre(-1, -2));
   launchOf(0).set_grid(1);
-  EXPECT_THAT(run(), HasSubstr("a grid of 1 writes 1 elements")) << "the whole grid is right whatever runs of it";
+  EXPECT_THAT(run(), HasSubstr("a grid of 1 writes 1 elements")) << "the whole grid is right, however much of it runs";
 }
 
 TEST_F(Beside, ACountBeyondItsGridIsAFault) {

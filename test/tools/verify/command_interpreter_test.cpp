@@ -191,7 +191,7 @@ TEST_F(CommandLists, AnOrderInWhichTheRanksDifferIsADeadlock) {
                               "on rank 1: ranks start what they share in different orders")));
 }
 
-// What is written in one place is not there in another; the first place is z's first half. Two are under way at once.
+// What is written in one place is not in another; the first place is z's first half. Two are in progress at once.
 TEST_F(CommandLists, APlaceHasMemoryAndTokensOfItsOwn) {
   abi::Role &role = *manifest.mutable_roles(0);
   role.mutable_spaces(0)->set_stride(z);
@@ -217,7 +217,7 @@ TEST_F(CommandLists, APlaceHasMemoryAndTokensOfItsOwn) {
   EXPECT_THAT(read(0, 2), ElementsAre(IsNan(), IsNan(), 12, 14));
 }
 
-// Rank 1 runs a step ahead until it has to wait; the second of its steps starts before rank 0's first has ended.
+// Rank 1 runs a step ahead until it has to wait; its second step starts before rank 0's first has ended.
 TEST_F(CommandLists, EachRankWalksItsOwnTimetable) {
   addRole();
   start(abi::Collective::ALL_REDUCE, x, y, 1);

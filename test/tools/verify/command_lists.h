@@ -1,4 +1,4 @@
-// Command lists written by hand for the interpreter: two ranks; x [2] at 0, y [2] at 8, z [4] at 16.
+// Handwritten command lists for the interpreter: two ranks; x [2] at 0, y [2] at 8, z [4] at 16.
 #pragma once
 
 #include "tools/verify/CommandInterpreter.h"
@@ -127,7 +127,7 @@ protected:
       copy->set_token(*token);
     return *copy;
   }
-  /// Memory of the host for 2 elements in each of two places, of which the first is meant.
+  /// Memory of the host for 2 elements in each of two places; commands name the first.
   uint64_t addHost() {
     abi::Role &role = *manifest.mutable_roles(0);
     role.set_host_bytes(16);

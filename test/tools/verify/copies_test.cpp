@@ -1,4 +1,4 @@
-// Copies, beside launches and in their order, and memory of the host.
+// Copies, in parallel with launches and in order with them, and memory of the host.
 #include "test/tools/verify/command_lists.h"
 
 using testing::Each;
@@ -89,7 +89,7 @@ TEST_F(CommandLists, ACopyOntoItselfIsAFault) {
   EXPECT_THAT(run(), HasSubstr("source and target of a copy overlap"));
 }
 
-// Two places of the host are in use at once, and come back in the other order.
+// Two places of the host are in use at once, and come back in reverse order.
 TEST_F(CommandLists, EachPlaceOfTheHostHasACopyOfItsOwnUnderWay) {
   uint64_t host = addHost();
   copy(x, host, 1).set_token_space(1);

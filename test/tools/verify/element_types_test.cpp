@@ -230,7 +230,7 @@ TEST_F(ElementTypes, ProvenanceFollowsBytes) {
               HasSubstr("no collective"));
 }
 
-/// Two ranks gather 16 bf16 each into bytes 64 to 128; other tensors lie on both sides.
+/// Two ranks gather 16 bf16 each into bytes 64 to 128; other tensors are on both sides.
 TEST(Provenance, EndsWhereATensorAndACollectiveEnd) {
   abi::Manifest manifest;
   abi::Role &role = *manifest.add_roles();
@@ -264,7 +264,7 @@ TEST(Explain, CountsBytesOfTheCollectivesType) {
   }
 }
 
-/// An arena of bf16 and f32: what one type's bytes hold is nothing in another.
+/// An arena of bf16 and f32: the bytes of one type mean nothing as the other.
 TEST(Memory, ReadsWhatWasWrittenAsTheSameType) {
   Memory memory(32, 2, /*mixed=*/true);
   Buffer wide = memory.buffer(0, 16, abi::F32), narrow = memory.buffer(0, 16, abi::BF16);

@@ -1,4 +1,4 @@
-// What a program says of its parameters and of itself, one statement after the other changed.
+// What a program says about its parameters and itself, with one statement after the other changed.
 #include "test/runtime/program/manifests.h"
 #include "tools/verify/FileLayout.h"
 #include "tools/verify/Marks.h"
@@ -173,7 +173,7 @@ TEST_F(FileLayoutTest, StateBelongsToTheParameterOfItsName) {
   }
 }
 
-// Against the program of the model that has been compiled once more.
+// Against the program of the model compiled again.
 TEST_F(FileLayoutTest, EachEntryOfATimetableCounts) {
   auto timetables = [&](const std::function<void(abi::Manifest &)> &change) {
     abi::Manifest program = makeManifest();
@@ -239,7 +239,7 @@ TEST_F(FileLayoutTest, EachStatementOfTheProgramCounts) {
   EXPECT_THAT(statements(source(abi::Source::TOKENS, "beta1")), HasSubstr("tokens is from TOKENS of beta1"));
 }
 
-// A role that other ranks play may lie where the first does not.
+// Where other ranks play a role, its tensors may be at other addresses.
 TEST_F(FileLayoutTest, EachRolesTensorsCount) {
   EXPECT_THAT(statements([](abi::Manifest &manifest) {
                 manifest.add_stages();

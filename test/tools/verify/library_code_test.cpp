@@ -122,7 +122,7 @@ Case scatterAdd(Random &random) {
           {{1 + random.below(40), width, random.below(50), drawSize(random, 6)}, width}};
 }
 
-/// Rows of a view, of which some have no place.
+/// Rows of a view, some of which have no place.
 Case writeRows(Random &random) {
   constexpr abi::DataType any[] = {abi::F32, abi::BF16, abi::F16};
   abi::DataType type = random.of(any);
@@ -171,7 +171,7 @@ Case fill(Random &random) {
   return {"dtc_fill", {pattern.type}, {{pattern.bits, abi::elementType(pattern.type).bytes}, drawSize(random, 30)}};
 }
 
-/// A kernel at each level that this machine can run, or what there is for all.
+/// A kernel at each level that this machine can run, or the one implementation for all.
 std::vector<dtc_kernel_fn> codeOf(const std::string &symbol) {
   std::vector<dtc_kernel_fn> all;
   for (const kernels::VariantTable *level : kernels::test::levels()) {

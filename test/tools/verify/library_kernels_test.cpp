@@ -52,7 +52,7 @@ void expectSame(const char *symbol, std::vector<Operand> operands, const std::ve
       ASSERT_NEAR(operands[i].native[j], operands[i].reference[j], 1e-5) << symbol << " buffer " << i << " at " << j;
 }
 
-/// Two rows of (1, 2) from A of one column and B of one row, with what stands in `other`.
+/// Two rows of (1, 2) from A of one column and B of one row, with the contents of `other`.
 std::vector<std::vector<double>> productWith(abi::Epilogue epilogue, std::vector<double> other) {
   const abi::EpilogueForm &form = *abi::findEpilogue(static_cast<int64_t>(epilogue));
   std::vector<std::vector<double>> memory = {{1, 1}, {1, 2}, std::move(other), {0, 0, 0, 0}, {0, 0, 0, 0}};
@@ -142,7 +142,7 @@ TEST(LibraryReferences, AttentionForwardAndBackward) {
     expectSame("dtc_attention_forward", operands, scalars, b * g * r);
   }
   scalars[31] = 3, scalars[32] = real(0.7);
-  scalars[21] = 2; // what positions are says the same
+  scalars[21] = 2; // the positions say the same
   expectSame("dtc_attention_forward", operands, scalars, b * g * r);
 
   // The backward pass recomputes probabilities from lse: give it true ones.
@@ -229,7 +229,7 @@ TEST(LibraryReferences, BuffersOfAnotherTypeThanTheKernelsAreAFault) {
   EXPECT_THROW(run("dtc_scatter_add", abi::BF16, abi::I32, abi::BF16, 4, 3), ProgramFault);
 }
 
-/// A kernel that computes is told its elements, and its buffers must hold them.
+/// A kernel that computes is told its element type, and its buffers must have it.
 TEST(LibraryReferences, ElementsThatAreStatedOtherwiseAreAFault) {
   std::vector<double> x(4);
   auto run = [&](abi::DataType operands, abi::DataType result, int64_t stated, int64_t statedResult) {
@@ -253,7 +253,7 @@ TEST(LibraryReferences, ReachingBeyondABufferIsAFault) {
                ProgramFault);
 }
 
-// Who masks by index would mask others.
+// A mask by index would hide other keys.
 TEST(LibraryReferences, PositionsThatAreNotTheIndicesThatTheyAreSaidToBeAreAFault) {
   auto isFault = [](int64_t causal, std::vector<double> queries, std::vector<double> keys) {
     auto s = int64_t(queries.size()), t = int64_t(keys.size());

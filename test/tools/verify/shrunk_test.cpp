@@ -1,4 +1,4 @@
-// Lists of few layers that stand for those of many, or do not.
+// Lists of few layers that represent those of many, or do not.
 #include "tools/verify/Shrunk.h"
 
 #include "runtime/abi/groups.h"
@@ -74,8 +74,7 @@ public:
   abi::Manifest manifest;
 };
 
-/// A layer gathers what the one before has made, and adds up what it has made itself. The last one's is gathered by the
-/// head.
+/// A layer gathers the result of the one before, and reduces its own. The head gathers that of the last layer.
 void gatherAndAdd(Layers &layers, int64_t layer) {
   layers.start(layer, layer == 0 ? "embeddings" : "h." + std::to_string(layer - 1));
   layers.launch(layer, 0);
@@ -103,7 +102,7 @@ TEST(Shrunk, FewLayersStandForMany) {
       Layers shrunk = Layers(few).build(gatherAndAdd);
       EXPECT_EQ(compare(shrunk, full), "") << few << " of " << count;
     }
-    // What reaches beyond a layer takes one more to show what is repeated.
+    // What reaches beyond a layer takes one more to show the repetition.
     full = Layers(count).build(gatherAndAdd, gatherAhead);
     for (int64_t few : {3, 4}) {
       Layers shrunk = Layers(few).build(gatherAndAdd, gatherAhead);
@@ -130,7 +129,7 @@ TEST(Shrunk, WhatOnlyLaterLayersLackIsNoticed) {
     }
 }
 
-// Even where the lists agree from begin to end.
+// Even where the lists agree from beginning to end.
 TEST(Shrunk, LayersThatStartNothingAreNoticed) {
   auto some = [](Layers &layers, int64_t layer) {
     layers.launch(layer, 0);
@@ -205,7 +204,7 @@ Layers inBuckets(int64_t count, int64_t each, const std::string &odd = "") {
   return Layers(count).build([](Layers &, int64_t) {}, reduce);
 }
 
-// How many layers are in a bucket depends on how many there are; what meets in buckets is the same, and in one order.
+// How many layers share a bucket depends on how many there are; the kinds in a bucket are the same, and in one order.
 TEST(Shrunk, BucketsOfFewLayersStandForThoseOfMany) {
   for (int64_t each : {1, 2, 3, 8})
     for (int64_t few : {2, 3}) {

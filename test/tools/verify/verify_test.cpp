@@ -218,7 +218,7 @@ TEST_F(Verify, OnePartInTenMillionIsADifference) {
   EXPECT_THAT(failure(), HasSubstr("after list 'update': parameter of w differs by"));
 }
 
-/// A gradient of 1e-16, as rounding leaves where it is zero, moves a parameter by the last bit or not at all.
+/// A gradient of 1e-16, which rounding leaves where it is zero, moves a parameter by the last bit or not at all.
 TEST_F(Verify, UpdatesLostInRoundingAreNoDifference) {
   auto smaller = [](std::string text, const char *update) {
     std::string tiny = "%c = dt.constant dense<1.0e-18> : tensor<4xf32>\n  %h = dt.mul %g, %c : tensor<4xf32>\n  ";
@@ -247,7 +247,7 @@ TEST_F(Verify, SaysWhenNoCollectiveIsBehindADifference) {
 }
 
 TEST_F(Verify, ReplicasThatDifferAreADisagreement) {
-  // Without its sum the loss stays each rank's own.
+  // Without its reduction the loss stays each rank's own.
   abi::Group &alone = *manifest.add_groups();
   *alone.add_axes() = dp();
   alone.mutable_axes(0)->set_size(1);

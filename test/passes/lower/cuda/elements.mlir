@@ -1,6 +1,7 @@
 // RUN: dtc-opt %s --dt-emit-gpu-kernels | FileCheck %s
 
-// A thread does 16 bytes of each buffer; the count is an argument, and what the last vector lacks is done one by one.
+// A thread does 16 bytes of each buffer; the count is an argument, and the rest after the last vector is done one by
+// one.
 // CHECK-LABEL: gpu.func @flat_in_vectors_of_four
 // CHECK-SAME: (%arg0: !llvm.ptr {llvm.align = 16 : i64}, %arg1: !llvm.ptr {llvm.align = 16 : i64}, %[[COUNT:.+]]: i64) kernel attributes {known_block_size = array<i32: 256, 1, 1>}
 // CHECK: %[[COLUMN:.+]] = arith.muli %{{.+}}, %c4_i64 : i64

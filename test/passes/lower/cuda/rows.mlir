@@ -95,7 +95,7 @@ dt.kernel @softmax_in_two_sweeps(%x: tensor<4x50264xbf16>) -> tensor<4x50264xbf1
   dt.yield %y : tensor<4x50264xbf16>
 }
 
-// A sum over elements that the maximum has left out cannot be relative to it before all are seen.
+// A sum over elements that the maximum has left out cannot be relative to it before all have been seen.
 // CHECK-LABEL: gpu.func @sum_over_more_than_the_maximum
 // CHECK-COUNT-2: scf.for {{.*}} iter_args
 // CHECK: gpu.return
