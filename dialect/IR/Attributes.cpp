@@ -334,6 +334,11 @@ PortAttr PortAttr::withPartial(bool mayBePartial) const {
              getWhole());
 }
 
+PortAttr PortAttr::withSlot(StringRef slot) const {
+  return get(getContext(), getKind(), getName(), StringAttr::get(getContext(), slot), getSource(), getMayBePartial(),
+             getComputed(), getStored(), getWhole());
+}
+
 PortAttr PortAttr::withKind(PortKind kind) const {
   return get(getContext(), kind, getName(), getSlot(), getSource(), getMayBePartial(), getComputed(), getStored(),
              getWhole());
@@ -341,7 +346,7 @@ PortAttr PortAttr::withKind(PortKind kind) const {
 
 std::string PortAttr::describe() const {
   std::string text = stringifyPortKind(getKind()).str() + " ";
-  if (getKind() == PortKind::Slot)
+  if (!getSlot().empty())
     text += getSlot().str() + " of ";
   return text + getName().str();
 }
@@ -349,7 +354,8 @@ std::string PortAttr::describe() const {
 LogicalResult PortAttr::verify(function_ref<InFlightDiagnostic()> emitError, PortKind kind, StringAttr name,
                                StringAttr slot, SourceAttr source, bool mayBePartial, ShardingAttr computed,
                                ShardingAttr stored, RankedTensorType) {
-  if (!name || !slot || (kind == PortKind::Slot) == slot.getValue().empty())
+  bool isGradient = kind == PortKind::Gradient || kind == PortKind::ReducedGradient;
+  if (!name || !slot || (!isGradient && (kind == PortKind::Slot) == slot.getValue().empty()))
     return emitError() << "a port of kind slot, and no other, names a slot: slot \"moment1\" of \"w\" (C1)";
   if (source && kind != PortKind::Input)
     return emitError() << "a port of kind " << stringifyPortKind(kind) << " has a source; only inputs have one (C2)";
@@ -424,10 +430,13 @@ Attribute PortAttr::parse(AsmParser &parser, Type) {
     parser.emitError(parser.getNameLoc(), "unknown kind of port '") << keyword << "'";
     return {};
   }
-  if (*kind == PortKind::Slot && (parser.parseString(&slot) || parser.parseKeyword("of")))
-    return {};
   if (parser.parseString(&name))
     return {};
+  if (succeeded(parser.parseOptionalKeyword("of"))) {
+    slot = std::move(name);
+    if (parser.parseString(&name))
+      return {};
+  }
   SourceAttr source;
   if (succeeded(parser.parseOptionalKeyword("from")) && parseSource(parser, source))
     return {};
@@ -447,7 +456,7 @@ Attribute PortAttr::parse(AsmParser &parser, Type) {
 
 void PortAttr::print(AsmPrinter &printer) const {
   printer << "<" << stringifyPortKind(getKind()) << " ";
-  if (getKind() == PortKind::Slot)
+  if (!getSlot().empty())
     printer << getSlot() << " of ";
   printer << getName();
   if (SourceAttr source = getSource()) {

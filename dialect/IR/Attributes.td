@@ -241,7 +241,7 @@ def DT_PortAttr : DT_Attr<"Port", "port"> {
     | `output "loss_sum"` | what the host reads, the same on every rank |
     | `share "micro_loss_sum"` | a rank's own part of a sum |
     | `cache "h.3.attn.keys"` | what generation keeps of earlier positions; at first any finite numbers |
-    | `stash "h.3.c_fc"` | what a stage's backward pass reads from its forward pass, for each micro-batch under way |
+    | `stash "h.3.c_fc"` | what a later pass of a stage reads from an earlier one, for each micro-batch under way |
     | `sent "h.3"`, `received "h.3"` | what the forward pass of one stage hands to the next stage's |
     | `sent_gradient "h.3"`, `received_gradient "h.3"` | what the backward pass of one stage hands to the previous stage's |
 
@@ -251,8 +251,9 @@ def DT_PortAttr : DT_Attr<"Port", "port"> {
     (`stored`), which may differ. It also records the type of the `whole` tensor, which the function's own type no
     longer shows once functions are local. Syntax:
     `#dt.port<parameter "w", computed = <[{} ]>, stored = <[{"dp"} ]>, whole = tensor<8xf32>>`,
-    `#dt.port<gradient "w", partial>`. Where both placements are one: `placed = <[{} ]>`. C1: a slot, and only it, has a
-    slot's name. C2: only an input has a source. C3: state is not partial.
+    `#dt.port<gradient "w", partial>`. Where both placements are one: `placed = <[{} ]>`. If a rank has several stages of
+    a pipeline that each add up a part of one gradient, all but the first say so: `gradient "stage_3" of "w"`. C1: a slot
+    has a slot's name, and nothing else but such a gradient. C2: only an input has a source. C3: state is not partial.
   }];
   let parameters = (ins "::mlir::dt::PortKind":$kind, "StringAttr":$name, "StringAttr":$slot,
                     "::mlir::dt::SourceAttr":$source, "bool":$may_be_partial,
@@ -268,6 +269,8 @@ def DT_PortAttr : DT_Attr<"Port", "port"> {
     PortAttr placedAs(ShardingAttr computed, ShardingAttr stored, RankedTensorType whole) const;
     /// The same port, but marked as one that may be handed on as a partial sum, or not.
     PortAttr withPartial(bool mayBePartial) const;
+    /// The same port of another slot, or of another stage's summand.
+    PortAttr withSlot(StringRef slot) const;
     /// A port of another kind for the same parameter, placed alike.
     PortAttr withKind(PortKind kind) const;
 
@@ -292,7 +295,9 @@ def DT_PortAttr : DT_Attr<"Port", "port"> {
 def DT_Task : I32EnumAttr<"Task", "what a function does of a step", [
     I32EnumAttrCase<"Once", 0, "once">, I32EnumAttrCase<"Forward", 1, "forward">,
     I32EnumAttrCase<"Backward", 2, "backward">, I32EnumAttrCase<"Both", 3, "both">,
-    I32EnumAttrCase<"Transfer", 4, "transfer">]> {
+    I32EnumAttrCase<"Transfer", 4, "transfer">, I32EnumAttrCase<"InputGradients", 5, "input_gradients">,
+    I32EnumAttrCase<"WeightGradients", 6, "weight_gradients">,
+    I32EnumAttrCase<"Exchange", 7, "exchange">]> {
   let cppNamespace = "::mlir::dt";
 }
 
@@ -310,7 +315,9 @@ def DT_DutyAttr : DT_Attr<"Duty", "duty"> {
     |---|---|
     | `once` | nothing for a micro-batch: the update |
     | `forward`, `backward` | one pass of a micro-batch |
-    | `both` | one after the other |
+    | `input_gradients`, `weight_gradients` | the backward pass in two: what the previous stage waits for, and the rest |
+    | `both` | the forward and the backward pass |
+    | `exchange` | what ranks exchange when their passes are done, and what depends on that alone |
     | `transfer` | begins to receive what a pass reads, or waits until what it made has been sent |
 
     The last of a step's micro-batches reduces what all have added up, and the first begins the sum. Their functions
@@ -334,12 +341,13 @@ def DT_EntryAttr : DT_Attr<"Entry", "entry"> {
 }
 
 def DT_TimetableAttr : DT_Attr<"Timetable", "timetable"> {
-  let summary = "What a stage of the pipeline runs in each step, or to evaluate.";
+  let summary = "What a rank along the pipeline runs in each step, or to evaluate.";
   let description = [{
-    Syntax: `#dt.timetable<"step", stage = 1, [<@micro_last.forward.1, micro_batch = 0>, <@update.1>]>`.
+    A rank runs the functions of all stages that it has. Syntax:
+    `#dt.timetable<"step", rank = 1, [<@micro_last.forward.1, micro_batch = 0>, <@update.1>]>`.
   }];
-  let parameters = (ins "StringAttr":$name, "int64_t":$stage, OptionalArrayRefParameter<"::mlir::dt::EntryAttr">:$entries);
-  let assemblyFormat = "`<` $name `,` `stage` `=` $stage `,` `[` (`]`) : ($entries^ `]`)? `>`";
+  let parameters = (ins "StringAttr":$name, "int64_t":$rank, OptionalArrayRefParameter<"::mlir::dt::EntryAttr">:$entries);
+  let assemblyFormat = "`<` $name `,` `rank` `=` $rank `,` `[` (`]`) : ($entries^ `]`)? `>`";
 }
 
 def DT_FutureType : TypeDef<DT_Dialect, "Future"> {

@@ -13,6 +13,9 @@ inline constexpr llvm::StringLiteral mesh = "dt.mesh", model = "dt.model", param
 /// How many layers each stage of a pipeline is to have, where a strategy says so; and, once the module has been cut, an
 /// array with each stage's layers.
 inline constexpr llvm::StringLiteral stageLayers = "dt.stage_layers", stages = "dt.stages";
+/// The rank along the pipeline of each stage, where ranks have several; and, if present, that backward passes are split
+/// into gradients of inputs and of weights. The timetable decides both.
+inline constexpr llvm::StringLiteral stageRanks = "dt.stage_ranks", splitsBackward = "dt.splits_backward";
 /// The gradients whose late rows are gathered, where nobody chose: strings in the form that dt-gather-rows takes.
 inline constexpr llvm::StringLiteral rows = "dt.rows";
 /// Of a module whose functions are in order: an array of #dt.timetable.

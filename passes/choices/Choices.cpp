@@ -1,10 +1,10 @@
 // Choices from text, and back.
 #include "passes/choices/Choices.h"
+#include "passes/choices/PipelineTimetable.h"
 
 #include "runtime/support/suggest.h"
 #include "runtime/support/toml.h"
 #include "runtime/support/toml_limits.h"
-#include "timing/timetables/generators.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/GlobPattern.h"
@@ -79,9 +79,8 @@ private:
 
   bool readTimetable(const toml::node &node) {
     std::string name = node.value<std::string>().value_or("");
-    if (!timing::findGenerator(name))
-      return fail(at(node.source()),
-                  "timetable: there is no '" + name + "'; there are " + llvm::join(timing::generatorNames(), ", "));
+    if (std::string problem = findUnknownTimetable(name); !problem.empty())
+      return fail(at(node.source()), problem);
     choices.timetable = name;
     return true;
   }

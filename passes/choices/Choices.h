@@ -54,7 +54,7 @@ struct SplitRule {
 };
 
 struct Choices {
-  std::string timetable = "1f1b";  ///< for a pipeline; see timing/timetables/generators.h
+  std::string timetable = "1f1b";  ///< for a pipeline; see PipelineTimetable.h
   std::vector<int64_t> layers;     ///< of each stage of a pipeline; none: as the strategy says
   uint64_t gatherAhead = 2;        ///< see dt-gather-ahead
   std::vector<GatherRule> gathers; ///< the last that fits counts; `gatherAhead` decides for what none names

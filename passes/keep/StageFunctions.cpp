@@ -6,6 +6,7 @@
 #include "dialect/IR/Marks.h"
 #include "dialect/IR/Ops.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/StringExtras.h"
 #include "passes/analysis/GatheredState.h"
 
 using namespace mlir;
@@ -14,29 +15,73 @@ using namespace mlir::dt;
 namespace dtc {
 
 static int64_t lowestOf(StageSet stages) { return llvm::countr_zero(stages); }
-static bool contains(StageSet stages, int64_t stage) { return (stages >> stage) & 1; }
+
+/// The numbers in a set, ascending.
+static SmallVector<int64_t> numbersIn(StageSet set) {
+  SmallVector<int64_t> numbers;
+  for (; set != 0; set &= set - 1)
+    numbers.push_back(lowestOf(set));
+  return numbers;
+}
 
 StageFunctions::StageFunctions(func::FuncOp original, const StageCut &cut, const StageHomes &homes,
-                               ParameterStages &parameters)
-    : original(original), duty(dutyOf(original)), cut(cut), homes(homes), parameters(parameters) {}
+                               ParameterStages &parameters, const ParameterStages &gradients)
+    : original(original), duty(dutyOf(original)), cut(cut), homes(homes), parameters(parameters), gradients(gradients) {
+  if (cut.splitsBackward && duty.getTask() == Task::Both)
+    findWeights();
+}
 
-StageFunctions::Part &StageFunctions::partOf(int64_t stage, Pass pass) {
-  if (!hasPasses())
-    pass = Forward;
-  auto [entry, isNew] = parts.try_emplace({stage, pass});
-  Part &part = entry->second;
-  if (!isNew)
-    return part;
+/// Gradients of weights, and what is made on the way to them alone.
+void StageFunctions::findWeights() {
+  DenseSet<Operation *> needed; // by the gradients of inputs
+  for (Operation &op : llvm::reverse(original.front().without_terminator())) {
+    DirectionAttr direction = marksOf(&op).direction;
+    if (isForward(&op) || !homes.isOfPasses(&op))
+      continue;
+    bool isWeight = direction && direction.getValue() != Direction::InputGradient;
+    if (isWeight && !needed.contains(&op)) {
+      weights.insert(&op);
+      continue;
+    }
+    for (Value operand : op.getOperands())
+      needed.insert(operand.getDefiningOp());
+  }
+}
+
+StageFunctions::Pass StageFunctions::passOf(Operation *op) const {
+  if (duty.getTask() == Task::Once || !homes.isOfPasses(op))
+    return Once;
+  return isForward(op) ? Forward : weights.contains(op) ? Weights : Backward;
+}
+
+StageFunctions::Part &StageFunctions::partOf(Place place) {
+  auto [entry, isNew] = parts.try_emplace(place);
+  if (isNew) {
+    entry->second.function = makeFunction(place);
+    entry->second.function.addEntryBlock();
+  }
+  return entry->second;
+}
+
+func::FuncOp StageFunctions::makeFunction(Place place) {
+  struct Kind {
+    StringRef name;
+    Task task;
+  };
+  bool isOnce = place.pass == Once;
+  Kind kind = isOnce                    ? duty.getTask() == Task::Once ? Kind{"", Task::Once} : Kind{".exchange", Task::Exchange}
+              : place.pass == Weights   ? Kind{".weights", Task::WeightGradients}
+              : place.pass == Forward   ? Kind{duty.getTask() == Task::Both ? ".forward" : "", Task::Forward}
+              : cut.splitsBackward      ? Kind{".inputs", Task::InputGradients}
+                                        : Kind{".backward", Task::Backward};
   OpBuilder builder(original);
-  std::string name = original.getName().str() + (hasPasses() ? pass == Forward ? ".forward" : ".backward" : "") + "." +
-                     std::to_string(stage);
-  part.function =
+  std::string name = (original.getName() + kind.name + "." + Twine(place.number)).str();
+  auto function =
       func::FuncOp::create(builder, NameLoc::get(builder.getStringAttr(name)), name, builder.getFunctionType({}, {}));
-  part.function.addEntryBlock();
-  Task task = hasPasses() ? pass == Forward ? Task::Forward : Task::Backward : duty.getTask();
-  part.function->setAttr(dutyAttr,
-                         DutyAttr::get(builder.getContext(), task, stage, duty.getTimetable(), duty.getMicroBatches()));
-  return part;
+  int64_t stage = isOnce ? lowestOf(cut.stagesOf(place.number)) : place.number;
+  function->setAttr(dutyAttr, DutyAttr::get(builder.getContext(), kind.task, stage, duty.getTimetable(),
+                                            isOnce ? MicroBatches::None : duty.getMicroBatches()));
+  return function;
 }
 
 //===----------------------------------------------------------------------===//
@@ -55,6 +100,20 @@ StringAttr StageFunctions::nameOf(Value value) {
 }
 
 static PortAttr portIn(DictionaryAttr attributes) { return cast<PortAttr>(attributes.get(portAttr)); }
+
+/// A rank keeps the summands of its stages apart: the first has the gradient's name, the others say of which stage they
+/// are. So they are added in one order, whatever the timetable.
+DictionaryAttr StageFunctions::ofStage(DictionaryAttr attributes, int64_t stage) const {
+  PortAttr port = portIn(attributes);
+  if (!port.isGradient())
+    return attributes;
+  StageSet summands = gradients.lookup(port.getName()) & cut.stagesOf(cut.rankOf[stage]);
+  if (summands == 0 || lowestOf(summands) == stage)
+    return attributes;
+  NamedAttrList changed(attributes);
+  changed.set(portAttr, port.withSlot("stage_" + std::to_string(stage)));
+  return changed.getDictionary(attributes.getContext());
+}
 
 Value StageFunctions::addArgument(Part &part, Type type, DictionaryAttr attributes, Location loc) {
   Value &argument = part.arguments[portIn(attributes).identity()];
@@ -83,47 +142,69 @@ void StageFunctions::handOn(Part &part, Value value, Value of, PortKind kind) {
   addResult(part, value, portAttributes(PortAttr::get(of.getContext(), kind, nameOf(of).getValue())));
 }
 
+/// As what a pass of a stage returns a value: as the original does, else as a rank's own share.
+DictionaryAttr StageFunctions::returnedAs(Value value, int64_t stage) {
+  for (OpOperand &use : value.getUses())
+    if (use.getOwner() == original.front().getTerminator())
+      if (auto attributes = original.getResultAttrDict(use.getOperandNumber());
+          portIn(attributes).getKind() != PortKind::Share)
+        return ofStage(attributes, stage);
+  std::string name = nameOf(value).str();
+  if (!llvm::has_single_bit(homes.of(value).where & cut.stagesOf(cut.rankOf[stage])))
+    name += " of stage " + std::to_string(stage);
+  return portAttributes(PortAttr::get(value.getContext(), PortKind::Share, name));
+}
+
 //===----------------------------------------------------------------------===//
-// Where the values that a pass reads come from
+// Where the values that a function reads come from
 //===----------------------------------------------------------------------===//
 
+/// The home of a value in the numbers of a place: stages for passes, ranks for what is done once.
+Home StageFunctions::homeAt(Place place, Value value) const {
+  return place.pass == Once ? homes.amongRanks(value) : homes.of(value);
+}
+
 /// The value of the original function, in a part.
-FailureOr<Value> StageFunctions::get(Value value, int64_t stage, Pass pass) {
-  Part &part = partOf(stage, pass);
+FailureOr<Value> StageFunctions::get(Value value, Place place) {
+  Part &part = partOf(place);
   if (Value known = part.values.lookup(value))
     return known;
   if (auto argument = dyn_cast<BlockArgument>(value)) {
-    unsigned index = argument.getArgNumber();
-    PortAttr port = argumentPort(original, index);
-    if (hasPasses() && (port.getKind() == PortKind::Parameter || port.getKind() == PortKind::Copy))
-      parameters[port.getName()] |= StageSet(1) << stage;
-    return part.values[value] = addArgument(part, value.getType(), original.getArgAttrDict(index), argument.getLoc());
+    DictionaryAttr attributes = original.getArgAttrDict(argument.getArgNumber());
+    PortAttr port = portIn(attributes);
+    if (place.pass != Once) {
+      attributes = ofStage(attributes, place.number);
+      if (duty.getTask() == Task::Both && (port.getKind() == PortKind::Parameter || port.getKind() == PortKind::Copy))
+        parameters[port.getName()] |= StageSet(1) << place.number;
+    }
+    return part.values[value] = addArgument(part, value.getType(), attributes, argument.getLoc());
   }
-  if (homes.of(value.getDefiningOp()).isOnDemand()) {
-    if (failed(clone(value.getDefiningOp(), stage, pass)))
+  Operation *maker = value.getDefiningOp();
+  if (homes.of(maker).isOnDemand()) {
+    if (failed(clone(maker, place)))
       return failure();
     return part.values.lookup(value);
   }
-  FailureOr<Value> found = getFromElsewhere(value, stage, pass);
+  FailureOr<Value> found =
+      place.pass == Once ? getFromPasses(value, place.number) : getFromElsewhere(value, place);
   if (failed(found))
     return failure();
   return part.values[value] = *found;
 }
 
-FailureOr<Value> StageFunctions::getFromElsewhere(Value value, int64_t stage, Pass pass) {
+FailureOr<Value> StageFunctions::getFromElsewhere(Value value, Place place) {
   Operation *maker = value.getDefiningOp();
-  StageSet has = homes.of(maker).stages;
+  StageSet has = homes.of(maker).where;
+  int64_t stage = place.number;
   Pass made = passOf(maker);
-  if (contains(has, stage) && made == Forward && pass == Backward)
-    return getFromForward(value, stage);
-  if (has >> stage == 0) { // made before: it came along in the forward pass
-    if (made == Forward && pass == Backward)
-      return getFromForward(value, stage);
-    if (made == Forward)
-      return getFromNeighbour(value, stage, stage - 1, Forward);
-  } else if (!contains(has, stage) && pass == Backward) {
-    return getFromNeighbour(value, stage, stage + 1, Backward);
-  }
+  if (place.pass == Weights && made == Backward)
+    return getFromEarlier(value, place, Backward);
+  if (place.pass != Forward && made == Forward && (contains(has, stage) || has >> stage == 0))
+    return getFromEarlier(value, place, Forward);
+  if (place.pass == Forward && has >> stage == 0) // made before: it comes along in the forward pass
+    return getFromNeighbour(value, place, stage - 1);
+  if (place.pass == Backward && has >> stage != 0 && !contains(has, stage))
+    return getFromNeighbour(value, place, stage + 1);
   return maker->emitError("what stage ") << llvm::Log2_64(has) << " of the pipeline makes here is needed by stage "
                                          << stage << ", which has run by then; cut the model elsewhere";
 }
@@ -137,34 +218,68 @@ bool StageFunctions::isMadeOnTheWay(Operation *maker) {
   return inputs.size() == 1 && bytesOf(inputs.front().getType()) <= bytesOf(maker->getResult(0).getType());
 }
 
-/// Views, and what is made on the way, are made again: what they are made from is kept.
-FailureOr<Value> StageFunctions::getFromForward(Value value, int64_t stage) {
+/// What an earlier pass of the stage has. Views, and what is made on the way, are made again: what they are made from is
+/// kept.
+FailureOr<Value> StageFunctions::getFromEarlier(Value value, Place place, Pass earlier) {
   Operation *maker = value.getDefiningOp();
-  if (contains(homes.of(maker).stages, stage) && (isView(maker) || isMadeOnTheWay(maker))) {
-    if (failed(clone(maker, stage, Backward)))
+  if (contains(homes.of(maker).where, place.number) && (isView(maker) || isMadeOnTheWay(maker))) {
+    if (failed(clone(maker, place)))
       return failure();
-    Value again = partOf(stage, Backward).values.lookup(value);
-    if (!isView(maker))
-      again.getDefiningOp()->setAttr(directionAttr, DirectionAttr::get(maker->getContext(), Direction::InputGradient));
+    Value again = partOf(place).values.lookup(value);
+    if (!isView(maker)) {
+      Direction direction = place.pass == Weights ? Direction::WeightGradient : Direction::InputGradient;
+      again.getDefiningOp()->setAttr(directionAttr, DirectionAttr::get(maker->getContext(), direction));
+    }
     return again;
   }
-  FailureOr<Value> kept = get(value, stage, Forward);
+  Place before{place.number, earlier};
+  FailureOr<Value> kept = get(value, before);
   if (failed(kept))
     return failure();
-  Part &backward = partOf(stage, Backward);
   if (auto argument = dyn_cast<BlockArgument>(*kept)) // received
-    return addArgument(backward, value.getType(),
-                       partOf(stage, Forward).function.getArgAttrDict(argument.getArgNumber()), value.getLoc());
-  handOn(partOf(stage, Forward), *kept, value, PortKind::Stash);
-  return takeOver(backward, value, PortKind::Stash);
+    return addArgument(partOf(place), value.getType(),
+                       partOf(before).function.getArgAttrDict(argument.getArgNumber()), value.getLoc());
+  handOn(partOf(before), *kept, value, PortKind::Stash);
+  return takeOver(partOf(place), value, PortKind::Stash);
 }
 
-FailureOr<Value> StageFunctions::getFromNeighbour(Value value, int64_t stage, int64_t from, Pass pass) {
-  FailureOr<Value> there = get(value, from, pass);
-  if (failed(there))
+FailureOr<Value> StageFunctions::getFromNeighbour(Value value, Place place, int64_t from) {
+  Place there{from, place.pass};
+  FailureOr<Value> found = get(value, there);
+  if (failed(found))
     return failure();
-  handOn(partOf(from, pass), *there, value, pass == Forward ? PortKind::Sent : PortKind::SentGradient);
-  return takeOver(partOf(stage, pass), value, pass == Forward ? PortKind::Received : PortKind::ReceivedGradient);
+  bool isForward = place.pass == Forward;
+  handOn(partOf(there), *found, value, isForward ? PortKind::Sent : PortKind::SentGradient);
+  return takeOver(partOf(place), value, isForward ? PortKind::Received : PortKind::ReceivedGradient);
+}
+
+/// What a rank's stages have made, added up.
+FailureOr<Value> StageFunctions::getFromPasses(Value value, int64_t rank) {
+  Pass made = passOf(value.getDefiningOp());
+  StageSet has = homes.of(value).where & cut.stagesOf(rank);
+  if (made == Once || has == 0)
+    return value.getDefiningOp()->emitError("what no stage of rank ")
+           << rank << " along the pipeline makes is needed there; cut the model elsewhere";
+  if (!homes.of(value).partial)
+    has &= ~has + 1; // all of them have the same
+  Part &part = partOf({rank, Once});
+  OpBuilder builder = OpBuilder::atBlockEnd(&part.function.front());
+  Value sum;
+  for (int64_t stage : numbersIn(has)) {
+    FailureOr<Value> summand = get(value, {stage, made});
+    if (failed(summand))
+      return failure();
+    DictionaryAttr attributes = returnedAs(value, stage);
+    addResult(partOf({stage, made}), *summand, attributes);
+    Value taken = addArgument(part, value.getType(), attributes, value.getLoc());
+    if (!sum) {
+      sum = taken;
+      continue;
+    }
+    sum = AddOp::create(builder, value.getLoc(), sum, taken);
+    mark(sum.getDefiningOp(), {marksOf(value).layer, DirectionAttr::get(value.getContext(), Direction::Update)});
+  }
+  return sum;
 }
 
 //===----------------------------------------------------------------------===//
@@ -181,76 +296,77 @@ static bool isAdded(OpOperand &operand) {
   return rule && rule.getLinearity(operand.getOperandNumber()) == Linearity::Additive;
 }
 
-/// In a sum that stages form together, each adds what only it has, and the first of them adds what several have.
-bool StageFunctions::isMissing(OpOperand &operand, int64_t stage) const {
+/// In a sum that several form together, each adds what only it has, and the first of them adds what several have.
+bool StageFunctions::isMissing(OpOperand &operand, Place place) const {
   if (!homes.of(operand.getOwner()).partial)
     return false;
-  Home home = homes.of(operand.get());
+  Home home = homeAt(place, operand.get());
   bool isExchanged = homes.readsExchanged(operand);
-  StageSet has = isExchanged ? homes.exchangedOver(operand.get()) : home.stages;
-  return home.partial && !isExchanged ? !contains(has, stage) : isAdded(operand) && has != 0 && lowestOf(has) != stage;
+  StageSet has = isExchanged ? homes.exchangedOver(operand.get()) : home.where;
+  return home.partial && !isExchanged ? !contains(has, place.number)
+                                      : isAdded(operand) && has != 0 && lowestOf(has) != place.number;
 }
 
-/// The summand of a sum of which a stage has only one; null otherwise.
-OpOperand *StageFunctions::onlySummand(Operation *op, int64_t stage) const {
+/// The summand of a sum of which a place has only one; null otherwise.
+OpOperand *StageFunctions::onlySummand(Operation *op, Place place) const {
   OpOperand *only = nullptr;
   for (OpOperand &operand : op->getOpOperands()) {
-    if (!isAdded(operand) || isMissing(operand, stage))
+    if (!isAdded(operand) || isMissing(operand, place))
       continue;
     if (only)
       return nullptr;
     only = &operand;
   }
-  bool hasMissing = llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) { return isMissing(operand, stage); });
+  bool hasMissing = llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) { return isMissing(operand, place); });
   return hasMissing && only && op->getNumResults() == 1 && only->get().getType() == op->getResult(0).getType()
              ? only
              : nullptr;
 }
 
-FailureOr<Value> StageFunctions::getOperand(OpOperand &operand, int64_t stage, Pass pass) {
-  Part &part = partOf(stage, pass);
-  if (isMissing(operand, stage)) {
+FailureOr<Value> StageFunctions::getOperand(OpOperand &operand, Place place) {
+  Part &part = partOf(place);
+  if (isMissing(operand, place)) {
     OpBuilder builder = OpBuilder::atBlockEnd(&part.function.front());
     return zeros(builder, operand.getOwner()->getLoc(), operand.get().getType());
   }
   if (homes.readsExchanged(operand))
     return part.exchanged.lookup(operand.get());
-  return get(operand.get(), stage, pass);
+  return get(operand.get(), place);
 }
 
-/// Zeros for the parts of a concatenation, from operand `index` on, that this stage lacks in a row: mostly those of all
+/// Zeros for the parts of a concatenation, from operand `index` on, that this place lacks in a row: mostly those of all
 /// other stages' parameters. Moves `index` past them. Null where there is none.
-Value StageFunctions::missingParts(Operation *op, unsigned &index, int64_t stage, Pass pass) {
+Value StageFunctions::missingParts(Operation *op, unsigned &index, Place place) {
   auto concat = dyn_cast<ConcatOp>(op);
-  if (!concat || !isMissing(op->getOpOperand(index), stage))
+  if (!concat || !isMissing(op->getOpOperand(index), place))
     return {};
   auto shape = llvm::to_vector(concat.getType().getShape());
   int64_t &length = shape[concat.getDim()] = 0;
-  for (; index < op->getNumOperands() && isMissing(op->getOpOperand(index), stage); ++index)
+  for (; index < op->getNumOperands() && isMissing(op->getOpOperand(index), place); ++index)
     length += concat.getBoxShape(index)[concat.getDim()];
-  OpBuilder builder = OpBuilder::atBlockEnd(&partOf(stage, pass).function.front());
+  OpBuilder builder = OpBuilder::atBlockEnd(&partOf(place).function.front());
   return zeros(builder, op->getLoc(), concat.getType().clone(shape));
 }
 
-LogicalResult StageFunctions::clone(Operation *op, int64_t stage, Pass pass) {
-  if (OpOperand *only = onlySummand(op, stage)) {
-    FailureOr<Value> value = getOperand(*only, stage, pass);
+LogicalResult StageFunctions::clone(Operation *op, Place place) {
+  if (OpOperand *only = onlySummand(op, place)) {
+    FailureOr<Value> value = getOperand(*only, place);
     if (succeeded(value))
-      partOf(stage, pass).values[op->getResult(0)] = *value;
+      partOf(place).values[op->getResult(0)] = *value;
     return value;
   }
   SmallVector<Value> operands;
   for (unsigned i = 0; i < op->getNumOperands();) {
-    if (Value missing = missingParts(op, i, stage, pass)) {
+    if (Value missing = missingParts(op, i, place)) {
       operands.push_back(missing);
       continue;
     }
-    FailureOr<Value> value = getOperand(op->getOpOperand(i++), stage, pass);
+    FailureOr<Value> value = getOperand(op->getOpOperand(i++), place);
     if (failed(value))
       return failure();
     operands.push_back(*value);
   }
-  Part &part = partOf(stage, pass);
+  Part &part = partOf(place);
   if (isa<ConcatOp>(op) && operands.size() == 1) { // all of it is missing
     part.values[op->getResult(0)] = operands.front();
     return success();
@@ -262,53 +378,49 @@ LogicalResult StageFunctions::clone(Operation *op, int64_t stage, Pass pass) {
   return success();
 }
 
-static std::string describe(StageSet stages) {
-  std::string text;
-  for (int64_t stage = 0; stage < mostStages; ++stage)
-    if (contains(stages, stage))
-      text += (text.empty() ? "" : ", ") + std::to_string(stage);
-  return text;
-}
-
-/// What a stage contributes to an exchange: its own summand, or zeros. A lone summand has its own location, so it gets
+/// What a rank contributes to an exchange: its own summand, or zeros. A lone summand has its own location, so it gets
 /// the sum's.
-FailureOr<Value> StageFunctions::contribution(Value value, int64_t stage, OpBuilder &builder) {
-  Home home = homes.of(value);
-  Block *end = &partOf(stage, Backward).function.front();
+FailureOr<Value> StageFunctions::contribution(Value value, int64_t rank, OpBuilder &builder) {
+  Home home = homes.amongRanks(value);
+  Block *end = &partOf({rank, Once}).function.front();
   builder.setInsertionPointToEnd(end);
-  if (home.partial ? !contains(home.stages, stage) : lowestOf(home.stages) != stage)
+  if (home.partial ? !contains(home.where, rank) : lowestOf(home.where) != rank)
     return zeros(builder, value.getLoc(), value.getType());
-  FailureOr<Value> own = get(value, stage, Backward);
+  FailureOr<Value> own = get(value, {rank, Once});
   if (failed(own) || own->getLoc() == value.getLoc())
     return own;
   builder.setInsertionPointToEnd(end);
   return BarrierOp::create(builder, value.getLoc(), own->getType(), *own).getResult();
 }
 
-/// Each stage that wants a value takes part. The exchange comes after the passes: what the forward pass made waits
-/// until then.
+static std::string describe(StageSet stages) {
+  return llvm::join(llvm::map_range(numbersIn(stages), [](int64_t stage) { return std::to_string(stage); }), ", ");
+}
+
+/// Each rank that wants a value takes part. A lone one only adds up what its stages have.
 LogicalResult StageFunctions::exchange(Value value) {
   StageSet wanted = homes.exchangedOver(value);
   if (wanted == 0)
     return success();
   MarkListener listener({marksOf(value).layer, DirectionAttr::get(value.getContext(), Direction::Update)});
   OpBuilder builder(value.getContext(), &listener);
-  SmallVector<int32_t> members;
-  for (int64_t stage = 0; stage < cut.stages; ++stage)
-    if (contains(wanted, stage))
-      members.push_back(static_cast<int32_t>(stage));
-  auto ofGroup = wanted == cut.all() ? DenseI32ArrayAttr() : builder.getDenseI32ArrayAttr(members);
+  SmallVector<int64_t> ranks = numbersIn(wanted);
+  SmallVector<int32_t> members(ranks.begin(), ranks.end());
+  auto ofGroup = wanted == cut.allRanks() ? DenseI32ArrayAttr() : builder.getDenseI32ArrayAttr(members);
   ArrayAttr axes = builder.getArrayAttr({AxisRefAttr::whole(builder.getStringAttr(pipelineAxis))});
   Home home = homes.of(value);
+  bool isOfPasses = passOf(value.getDefiningOp()) != Once;
   StringAttr reason = builder.getStringAttr(
-      home.partial ? "partial over stages " + describe(home.stages) + " of the pipeline"
-                   : "made on stage " + describe(home.stages) + " of the pipeline, needed on all");
-  for (int32_t stage : members) {
-    FailureOr<Value> own = contribution(value, stage, builder);
+      (home.partial ? "partial over " : "made on ") + std::string(isOfPasses || cut.ranks == cut.stages() ? "stage" : "rank") +
+      (home.partial ? "s " : " ") + describe(home.where) + " of the pipeline" + (home.partial ? "" : ", needed on all"));
+  for (int32_t rank : members) {
+    FailureOr<Value> own = contribution(value, rank, builder);
     if (failed(own))
       return failure();
-    partOf(stage, Backward).exchanged[value] = AllReduceOp::create(builder, value.getLoc(), value.getType(), *own, axes,
-                                                                   ReductionKind::Sum, ofGroup, reason, StringAttr());
+    partOf({rank, Once}).exchanged[value] =
+        members.size() == 1 ? *own
+                            : AllReduceOp::create(builder, value.getLoc(), value.getType(), *own, axes,
+                                                  ReductionKind::Sum, ofGroup, reason, StringAttr());
   }
   return success();
 }
@@ -321,12 +433,12 @@ LogicalResult StageFunctions::returnAll() {
     if (!maker || homes.of(maker).isOnDemand())
       return original.emitError("result ") << result.getOperandNumber() << " is made by no stage of the pipeline";
     bool isExchanged = homes.readsExchanged(result);
-    StageSet has = isExchanged ? homes.exchangedOver(result.get()) : homes.of(maker).stages;
-    for (int64_t stage = 0; stage < cut.stages; ++stage)
-      if (contains(has, stage)) {
-        Part &part = partOf(stage, isExchanged ? Backward : passOf(maker));
-        addResult(part, (isExchanged ? part.exchanged : part.values).lookup(result.get()), attributes);
-      }
+    Pass pass = isExchanged ? Once : passOf(maker);
+    for (int64_t number : numbersIn(isExchanged ? homes.exchangedOver(result.get()) : homes.of(maker).where)) {
+      Part &part = partOf({number, pass});
+      addResult(part, (isExchanged ? part.exchanged : part.values).lookup(result.get()),
+                pass == Once ? attributes : ofStage(attributes, number));
+    }
   }
   return success();
 }
@@ -358,17 +470,20 @@ LogicalResult StageFunctions::build() {
     return success();
   };
   for (Operation &op : original.front().without_terminator()) {
-    if (isUpdate(&op) && failed(exchangeThese()))
+    if (passOf(&op) == Once && failed(exchangeThese()))
       return failure();
-    for (int64_t stage = 0; stage < cut.stages; ++stage)
-      if (contains(homes.of(&op).stages, stage) && failed(clone(&op, stage, passOf(&op))))
+    for (int64_t number : numbersIn(homes.of(&op).where))
+      if (failed(clone(&op, {number, passOf(&op)})))
         return failure();
     llvm::append_range(ofPasses, op.getResults());
-    if (isUpdate(&op) && failed(exchangeThese()))
+    if (passOf(&op) == Once && failed(exchangeThese()))
       return failure();
   }
   if (failed(exchangeThese()) || failed(returnAll()))
     return failure();
+  if (cut.splitsBackward && duty.getTask() == Task::Both) // each micro-batch has all passes, even one that does nothing
+    for (int64_t stage = 0; stage < cut.stages(); ++stage)
+      partOf({stage, Weights});
   finish();
   return success();
 }

@@ -1,13 +1,16 @@
-// The functions that one function of a step becomes when it is cut: each stage's forward and backward pass.
+// The functions that one function of a step becomes when it is cut: the passes of each stage, and what each rank along
+// the pipeline does once when these are done (exchanges and the update).
 //
 // What a pass reads reaches it in one of these ways:
 //
 //   made in it            as it is
 //   on demand             made again
-//   from the forward pass as a `stash`; where the stage received it, it is still there
+//   from an earlier pass  as a `stash`; where the stage received it, it is still there
 //                         (views, and what kernels make on the way from one stored tensor, are made again from that)
 //   from another stage    along the stages between them: `sent` by each, `received` by the next; in the backward pass
 //                         `sent_gradient` and `received_gradient`
+//
+// What is done once reads what the passes return: a summand of each of the rank's stages.
 #pragma once
 
 #include "passes/analysis/StoredValues.h"
@@ -16,22 +19,31 @@
 #include "dialect/IR/Names.h"
 #include "mlir/IR/Builders.h"
 
+#include <compare>
 #include <map>
 
 namespace dtc {
 
 class StageFunctions {
 public:
-  /// Adds to `parameters` the stages whose passes read each parameter.
-  StageFunctions(mlir::func::FuncOp original, const StageCut &cut, const StageHomes &homes,
-                 ParameterStages &parameters);
+  /// Adds to `parameters` the stages whose passes read each parameter. `gradients`: the stages that have a summand of
+  /// each.
+  StageFunctions(mlir::func::FuncOp original, const StageCut &cut, const StageHomes &homes, ParameterStages &parameters,
+                 const ParameterStages &gradients);
 
   /// Builds them before the original.
   mlir::LogicalResult build();
 
 private:
-  enum Pass { Forward, Backward };
-  /// A pass of a stage, under construction.
+  /// Weights: only where the backward pass is split; otherwise Backward computes both kinds of gradients.
+  enum Pass { Forward, Backward, Weights, Once };
+  /// A pass of a stage, or what a rank does once.
+  struct Place {
+    int64_t number; ///< of the stage, or of the rank
+    Pass pass;
+    auto operator<=>(const Place &) const = default;
+  };
+  /// A function under construction.
   struct Part {
     mlir::func::FuncOp function;
     llvm::DenseMap<mlir::Value, mlir::Value> values, exchanged; ///< the original's, here
@@ -41,24 +53,29 @@ private:
     llvm::DenseSet<mlir::dt::PortIdentity> returned;
   };
 
-  static Pass passOf(mlir::Operation *op) { return isForward(op) ? Forward : Backward; }
-  bool hasPasses() const { return duty.getTask() == mlir::dt::Task::Both; }
-  Part &partOf(int64_t stage, Pass pass);
-  mlir::FailureOr<mlir::Value> get(mlir::Value value, int64_t stage, Pass pass);
-  mlir::FailureOr<mlir::Value> getFromElsewhere(mlir::Value value, int64_t stage, Pass pass);
-  mlir::FailureOr<mlir::Value> getFromForward(mlir::Value value, int64_t stage);
+  Pass passOf(mlir::Operation *op) const;
+  void findWeights();
+  Part &partOf(Place place);
+  mlir::func::FuncOp makeFunction(Place place);
+  Home homeAt(Place place, mlir::Value value) const;
+  mlir::FailureOr<mlir::Value> get(mlir::Value value, Place place);
+  mlir::FailureOr<mlir::Value> getFromElsewhere(mlir::Value value, Place place);
+  mlir::FailureOr<mlir::Value> getFromEarlier(mlir::Value value, Place place, Pass earlier);
+  mlir::FailureOr<mlir::Value> getFromPasses(mlir::Value value, int64_t rank);
+  mlir::FailureOr<mlir::Value> getFromNeighbour(mlir::Value value, Place place, int64_t from);
+  mlir::FailureOr<mlir::Value> getOperand(mlir::OpOperand &operand, Place place);
   bool isMadeOnTheWay(mlir::Operation *maker);
-  mlir::FailureOr<mlir::Value> getFromNeighbour(mlir::Value value, int64_t stage, int64_t from, Pass pass);
-  mlir::FailureOr<mlir::Value> getOperand(mlir::OpOperand &operand, int64_t stage, Pass pass);
-  mlir::Value missingParts(mlir::Operation *op, unsigned &index, int64_t stage, Pass pass);
-  bool isMissing(mlir::OpOperand &operand, int64_t stage) const;
-  mlir::OpOperand *onlySummand(mlir::Operation *op, int64_t stage) const;
+  mlir::Value missingParts(mlir::Operation *op, unsigned &index, Place place);
+  bool isMissing(mlir::OpOperand &operand, Place place) const;
+  mlir::OpOperand *onlySummand(mlir::Operation *op, Place place) const;
   mlir::Value addArgument(Part &part, mlir::Type type, mlir::DictionaryAttr attributes, mlir::Location loc);
   mlir::Value takeOver(Part &part, mlir::Value value, mlir::dt::PortKind kind);
   void handOn(Part &part, mlir::Value value, mlir::Value original, mlir::dt::PortKind kind);
   void addResult(Part &part, mlir::Value value, mlir::DictionaryAttr attributes);
-  mlir::LogicalResult clone(mlir::Operation *op, int64_t stage, Pass pass);
-  mlir::FailureOr<mlir::Value> contribution(mlir::Value value, int64_t stage, mlir::OpBuilder &builder);
+  mlir::DictionaryAttr returnedAs(mlir::Value value, int64_t stage);
+  mlir::DictionaryAttr ofStage(mlir::DictionaryAttr attributes, int64_t stage) const;
+  mlir::LogicalResult clone(mlir::Operation *op, Place place);
+  mlir::FailureOr<mlir::Value> contribution(mlir::Value value, int64_t rank, mlir::OpBuilder &builder);
   mlir::LogicalResult exchange(mlir::Value value);
   mlir::LogicalResult returnAll();
   void finish();
@@ -71,7 +88,9 @@ private:
   const StageHomes &homes;
   StoredValues stored; ///< of the original
   ParameterStages &parameters;
-  std::map<std::pair<int64_t, Pass>, Part> parts;
+  const ParameterStages &gradients;
+  llvm::DenseSet<mlir::Operation *> weights; ///< of the original: what the pass Weights does
+  std::map<Place, Part> parts;
   llvm::DenseMap<mlir::Value, mlir::StringAttr> names; ///< of what is handed on
   llvm::StringMap<int> uses;                           ///< of names
 };

@@ -10,6 +10,20 @@ using namespace mlir::dt;
 
 namespace dtc {
 
+StageSet StageCut::ranksOf(StageSet of) const {
+  StageSet set = 0;
+  for (auto [stage, rank] : llvm::enumerate(rankOf))
+    set |= contains(of, static_cast<int64_t>(stage)) ? StageSet(1) << rank : 0;
+  return set;
+}
+
+StageSet StageCut::stagesOf(int64_t rank) const {
+  StageSet set = 0;
+  for (auto [stage, its] : llvm::enumerate(rankOf))
+    set |= its == rank ? StageSet(1) << stage : 0;
+  return set;
+}
+
 static Direction directionOf(Operation *op) {
   DirectionAttr direction = marksOf(op).direction;
   return direction ? direction.getValue() : Direction::Forward;
@@ -38,18 +52,18 @@ static bool isAdditive(Operation *op, ArrayRef<Home> operands) {
   });
 }
 
-/// What an argument is to a reader: the update runs on the stages that have a parameter, with what all know.
+/// What an argument is to a reader: the update runs on the ranks that have a parameter, with what all know.
 Home StageHomes::homeOfArgument(PortAttr port, Direction reader) const {
   Home home;
   if (port.getKind() == PortKind::Gradient) {
-    home.stages = gradients.lookup(port.getName());
-    home.partial = !llvm::has_single_bit(home.stages);
+    home.where = gradients.lookup(port.getName());
+    home.partial = !llvm::has_single_bit(home.where);
     return home;
   }
   home.ofState = port.isOfParameter();
   home.ofInput = !home.ofState && port.getKind() != PortKind::Share;
   if (reader == Direction::Update)
-    home.stages = port.isOfParameter() ? parameters.lookup(port.getName()) : cut.all();
+    home.where = port.isOfParameter() ? cut.ranksOf(parameters.lookup(port.getName())) : cut.allRanks();
   return home;
 }
 
@@ -58,17 +72,28 @@ Home StageHomes::of(Value value) const {
   return argument ? homeOfArgument(portOf(argument), Direction::WeightGradient) : of(value.getDefiningOp());
 }
 
+Home StageHomes::amongRanks(Value value) const {
+  Home home = of(value);
+  if (Operation *maker = value.getDefiningOp(); !maker || isOfPasses(maker)) {
+    home.where = cut.ranksOf(home.where);
+    home.partial &= !llvm::has_single_bit(home.where); // a rank adds up what its own stages have
+  }
+  return home;
+}
+
 /// Once a value is exchanged, everything after the passes reads the exchanged value.
 Home StageHomes::homeFor(OpOperand &operand, Direction reader) {
   if (auto argument = dyn_cast<BlockArgument>(operand.get()))
     return homeOfArgument(portOf(argument), reader);
-  Home home = of(operand.get().getDefiningOp());
-  if (StageSet stages = exchangedOver(operand.get()); stages != 0 && reader == Direction::Update) {
+  if (reader != Direction::Update)
+    return of(operand.get());
+  if (StageSet ranks = exchangedOver(operand.get())) {
     fromExchange.insert(&operand);
-    return {stages};
+    return {ranks};
   }
-  if (home.isOnDemand() && reader == Direction::Update)
-    home.stages = cut.all();
+  Home home = amongRanks(operand.get());
+  if (home.isOnDemand())
+    home.where = cut.allRanks();
   return home;
 }
 
@@ -84,58 +109,81 @@ static bool isTold(Operation *op) {
 Home StageHomes::placeOnDemand(Operation *op, ArrayRef<Home> operands) const {
   Home home;
   if (isTold(op))
-    return {highest(cut.all())};
+    return {highest(cut.allStages())};
   for (const Home &operand : operands) {
     home.ofState |= operand.ofState;
     home.ofInput |= operand.ofInput;
   }
   if (home.ofState && home.ofInput) { // an embedding, whose rows tokens choose
     LayerAttr layer = marksOf(op).layer;
-    home.stages = StageSet(1) << (layer ? cut.stageOf.lookup(layer) : 0);
+    home.where = StageSet(1) << (layer ? cut.stageOf.lookup(layer) : 0);
   }
   return home;
 }
 
-/// The stages that have all operands; or, for a sum, those that have them together.
-FailureOr<Home> StageHomes::join(Operation *op, ArrayRef<Home> operands) {
-  StageSet common = cut.all(), any = 0;
+/// Those of `all` that have all operands; or, for a sum, those that have them together.
+FailureOr<Home> StageHomes::join(Operation *op, ArrayRef<Home> operands, StageSet all) {
+  StageSet common = all, any = 0;
   bool hasPartial = false, isLinear = true;
   for (auto [index, operand] : llvm::enumerate(operands)) {
     if (operand.isOnDemand())
       continue;
-    any |= operand.stages;
+    any |= operand.where;
     if (!operand.partial)
-      common &= operand.stages;
+      common &= operand.where;
     hasPartial |= operand.partial;
     isLinear &= !operand.partial || linearityOf(op, index) != Linearity::Nonlinear;
   }
   bool adds = isAdditive(op, operands);
   Home home;
-  home.stages = any;
+  home.where = any;
   home.partial = true;
-  if ((hasPartial && isLinear && (adds || common == cut.all())) || (!hasPartial && common == 0 && adds))
+  if ((hasPartial && isLinear && (adds || common == all)) || (!hasPartial && common == 0 && adds))
     return home;
   for (auto [operand, use] : llvm::zip_equal(operands, op->getOpOperands()))
     if (operand.partial) {
-      exchanged[use.get()] = operand.stages;
+      exchanged[use.get()] = operand.where;
       fromExchange.insert(&use);
-      common &= operand.stages;
+      common &= operand.where;
     }
   if (common == 0)
     return op->emitError(
         "reads values that no single stage of the pipeline has, and is not a sum; cut the model elsewhere");
-  home.stages = common;
+  home.where = common;
   home.partial = false;
   return home;
 }
 
+/// A reduction over ranks of one stage, or a conversion: it is done as soon as the pass has the gradient.
+bool StageHomes::isEarly(Operation *op) const {
+  if (!isUpdate(op) || dutyOf(op->getParentOfType<func::FuncOp>()).getTask() == Task::Once)
+    return false;
+  auto isMade = [&](Value value) { return !of(value).isOnDemand(); };
+  Value only;
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (!isMade(operand.get()))
+      continue;
+    bool isLinear = linearityOf(op, operand.getOperandNumber()) != Linearity::Nonlinear;
+    if (std::exchange(only, operand.get()) || (of(operand.get()).partial && !isLinear))
+      return false;
+  }
+  if (!only || !only.getDefiningOp() || !isOfPasses(only.getDefiningOp()))
+    return false;
+  Direction made = directionOf(only.getDefiningOp());
+  return made == Direction::WeightGradient || made == Direction::Update;
+}
+
 FailureOr<Home> StageHomes::placeOperation(Operation *op) {
   Direction direction = directionOf(op);
+  if (isEarly(op)) {
+    early.insert(op);
+    direction = Direction::WeightGradient;
+  }
   SmallVector<Home> operands;
   for (OpOperand &operand : op->getOpOperands())
     operands.push_back(homeFor(operand, direction));
   if (direction == Direction::Update)
-    return join(op, operands);
+    return join(op, operands, cut.allRanks());
   if (llvm::all_of(operands, [](const Home &home) { return home.isOnDemand(); }))
     return placeOnDemand(op, operands);
   bool hasPartial = llvm::any_of(operands, [](const Home &home) { return home.partial; });
@@ -144,14 +192,15 @@ FailureOr<Home> StageHomes::placeOperation(Operation *op) {
     return Home{StageSet(1) << cut.stageOf.lookup(layer)};
   StageSet forward = 0, backward = 0;
   for (auto [home, value] : llvm::zip_equal(operands, op->getOperands()))
-    (value.getDefiningOp() && !isForward(value.getDefiningOp()) ? backward : forward) |= home.stages;
+    (value.getDefiningOp() && !isForward(value.getDefiningOp()) ? backward : forward) |= home.where;
   bool severalHave = !llvm::has_single_bit(forward | backward);
   if (direction == Direction::WeightGradient && (hasPartial || (severalHave && isAdditive(op, operands))))
-    return join(op, operands);
+    return join(op, operands, cut.allStages());
   return Home{backward == 0 ? highest(forward) : lowest(backward)};
 }
 
-/// What all ranks report to the host is needed on all stages; a gradient, on those that have a summand.
+/// What is reported to the host is needed on all ranks; a gradient, on those that have a summand. A rank that has
+/// several adds them up there too.
 void StageHomes::exchangeReturned(Operation *op) {
   Home home = of(op);
   if (home.isOnDemand())
@@ -161,10 +210,11 @@ void StageHomes::exchangeReturned(Operation *op) {
       if (!use.getOwner()->hasTrait<OpTrait::IsTerminator>())
         continue;
       PortAttr port = resultPort(use.getOwner()->getParentOfType<func::FuncOp>(), use.getOperandNumber());
-      if (port.getKind() == PortKind::Output && (home.partial || home.stages != cut.all()))
-        exchanged[result] = cut.all();
+      Home ranks = amongRanks(result);
+      if (port.getKind() == PortKind::Output && (ranks.partial || ranks.where != cut.allRanks()))
+        exchanged[result] = cut.allRanks();
       else if (port.getKind() == PortKind::ReducedGradient && home.partial)
-        exchanged[result] = home.stages;
+        exchanged[result] = ranks.where;
       else
         continue;
       fromExchange.insert(&use);
@@ -180,9 +230,9 @@ LogicalResult StageHomes::place(func::FuncOp function) {
     exchangeReturned(&op);
   }
   for (OpOperand &result : function.front().getTerminator()->getOpOperands())
-    if (PortAttr port = resultPort(function, result.getOperandNumber());
-        port.getKind() == PortKind::Gradient && result.get().getDefiningOp())
-      gradients[port.getName()] = of(result.get().getDefiningOp()).stages;
+    if (PortAttr port = resultPort(function, result.getOperandNumber()); port.isGradient())
+      if (Operation *maker = result.get().getDefiningOp(); maker && isOfPasses(maker))
+        gradients[port.getName()] = of(maker).where;
   return success();
 }
 

@@ -4,14 +4,15 @@
 //   forward     outside the layers: to the last of the stages that made its operands (the head), else to the first (the
 //               embeddings)
 //   backward    outside the layers: to the first of the stages that made its operands
-//   update      to the stages that have its operands: those of a parameter, or all
+//   update      done once a step, so it belongs to ranks along the pipeline, which may have several stages each: to those
+//               that have its operands (those of a parameter), or to all
 //   on demand   what depends on parameters alone, or on what the host fills alone (masks, conversions, random numbers),
 //               belongs to nobody: who reads it makes it
 //
 // Where a sum joins what several stages have, each of them has a summand: the value is partial over these stages.
 // Examples are the gradient of a parameter that several stages read (tied embeddings) and a vector of all parameters'
 // norms. What is linear in a partial value stays partial; whatever else reads one reads the result of an exchange
-// between the stages.
+// between the ranks. Exchanges come after the passes, when all stages are done with the step's last micro-batch.
 #pragma once
 
 #include "dialect/IR/Marks.h"
@@ -20,27 +21,44 @@
 
 namespace dtc {
 
-/// A set of stages, as bits.
+/// A set of stages, or of ranks along the pipeline, as bits.
 using StageSet = uint64_t;
 inline constexpr int64_t mostStages = 64;
 
-/// How the model's layers are cut into stages.
+inline bool contains(StageSet set, int64_t number) { return (set >> number) & 1; }
+inline StageSet firstOnes(int64_t count) { return count == mostStages ? ~StageSet(0) : (StageSet(1) << count) - 1; }
+
+/// How the model's layers are cut into stages, and which rank along the pipeline has which.
 struct StageCut {
-  int64_t stages = 1;
+  llvm::SmallVector<int64_t> rankOf = {0}; ///< of each stage
+  int64_t ranks = 1;
+  bool splitsBackward = false; ///< gradients of inputs and of weights are computed in passes of their own
   llvm::MapVector<mlir::dt::LayerAttr, int64_t> stageOf;
-  StageSet all() const { return stages == mostStages ? ~StageSet(0) : (StageSet(1) << stages) - 1; }
+
+  int64_t stages() const { return static_cast<int64_t>(rankOf.size()); }
+  StageSet allStages() const { return firstOnes(stages()); }
+  StageSet allRanks() const { return firstOnes(ranks); }
+  /// The ranks that have these stages.
+  StageSet ranksOf(StageSet stages) const;
+  /// The stages of a rank.
+  StageSet stagesOf(int64_t rank) const;
 };
 
 /// The stages that have each parameter.
 using ParameterStages = llvm::DenseMap<mlir::StringAttr, StageSet>;
 
 struct Home {
-  StageSet stages = 0;  ///< none: it is made on demand, ...
+  StageSet where = 0;   ///< stages, or ranks for what is done once a step; none: it is made on demand, ...
   bool ofState = false; ///< ... from parameters or gradients, ...
   bool ofInput = false; ///< ... or from what the host fills
-  bool partial = false; ///< each of the stages has a summand
-  bool isOnDemand() const { return stages == 0; }
+  bool partial = false; ///< each of them has a summand
+  bool isOnDemand() const { return where == 0; }
 };
+
+/// Whether an operation belongs to the forward pass, as do those without a direction.
+bool isForward(mlir::Operation *op);
+/// Whether it is done once a step, with all gradients.
+bool isUpdate(mlir::Operation *op);
 
 class StageHomes {
 public:
@@ -55,32 +73,33 @@ public:
 
   /// The home before an exchange.
   Home of(mlir::Operation *op) const { return homes.lookup(op); }
-  /// The home of what a pass takes or makes.
+  /// Whether an operation belongs to a pass of a stage: of the update, what only moves or converts one gradient does.
+  bool isOfPasses(mlir::Operation *op) const { return !isUpdate(op) || early.contains(op); }
+  /// The home of what a pass takes or makes, in stages; of what is done once a step, in ranks.
   Home of(mlir::Value value) const;
-  /// The stages that have a result after an exchange; 0 where there is none.
+  /// The same in ranks, whoever made it.
+  Home amongRanks(mlir::Value value) const;
+  /// The ranks that have a result after an exchange; 0 where there is none.
   StageSet exchangedOver(mlir::Value value) const { return exchanged.lookup(value); }
   /// Whether an operation, or the return, reads the result of this operand's exchange.
   bool readsExchanged(mlir::OpOperand &operand) const { return fromExchange.contains(&operand); }
 
 private:
+  bool isEarly(mlir::Operation *op) const;
   Home homeFor(mlir::OpOperand &operand, mlir::dt::Direction reader);
   Home homeOfArgument(mlir::dt::PortAttr port, mlir::dt::Direction reader) const;
   Home placeOnDemand(mlir::Operation *op, llvm::ArrayRef<Home> operands) const;
   mlir::FailureOr<Home> placeOperation(mlir::Operation *op);
-  mlir::FailureOr<Home> join(mlir::Operation *op, llvm::ArrayRef<Home> operands);
+  mlir::FailureOr<Home> join(mlir::Operation *op, llvm::ArrayRef<Home> operands, StageSet all);
   void exchangeReturned(mlir::Operation *op);
 
   const StageCut &cut;
   const ParameterStages &parameters;
   ParameterStages &gradients;
   llvm::DenseMap<mlir::Operation *, Home> homes;
+  llvm::DenseSet<mlir::Operation *> early; ///< of the update, in passes
   llvm::DenseMap<mlir::Value, StageSet> exchanged;
   llvm::DenseSet<mlir::OpOperand *> fromExchange;
 };
-
-/// Whether an operation belongs to the forward pass, as do those without a direction.
-bool isForward(mlir::Operation *op);
-/// Whether it is done once a step, with all gradients.
-bool isUpdate(mlir::Operation *op);
 
 } // namespace dtc

@@ -1,5 +1,7 @@
 // From a model's module to a program.
 #include "passes/pipelines/Compile.h"
+#include "passes/analysis/Stages.h"
+#include "passes/choices/PipelineTimetable.h"
 #include "passes/lower/Targets.h"
 #include "passes/pipelines/How.h"
 #include "passes/pipelines/Keep.h"
@@ -14,6 +16,8 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassInstrumentation.h"
+#include "runtime/support/error.h"
+#include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
 using namespace mlir::dt;
@@ -117,6 +121,31 @@ static BucketOptions bucketOptions(ModuleOp module, const CompileOptions &option
           options.layout ? costsOn(*options.layout, emitMesh(mesh)) : assumedCosts(), chosen};
 }
 
+LogicalResult setStages(ModuleOp module, const CompileOptions &options, const Choices &choices) {
+  Builder builder(module.getContext());
+  if (!choices.layers.empty())
+    module->setAttr(module_attr::stageLayers, builder.getDenseI64ArrayAttr(choices.layers));
+  int64_t ranks = ranksAlongPipeline(module);
+  auto layers = module->getAttrOfType<DenseI64ArrayAttr>(module_attr::stageLayers);
+  if (std::string problem = findUnknownTimetable(choices.timetable); !problem.empty())
+    return module.emitError(problem);
+  if (ranks == 1 || options.what.generates)
+    return success();
+  try {
+    timetables::Timetable timetable = timetableFor(
+        choices.timetable,
+        {.ranks = ranks, .stages = layers ? layers.size() : 0, .microBatches = options.what.accumulation});
+    if (!llvm::equal(timetable.rankOf, llvm::seq<int64_t>(ranks)))
+      module->setAttr(module_attr::stageRanks,
+                      builder.getDenseI64ArrayAttr(SmallVector<int64_t>(timetable.rankOf.begin(), timetable.rankOf.end())));
+    if (splitsBackward(timetable))
+      module->setAttr(module_attr::splitsBackward, builder.getUnitAttr());
+  } catch (const Error &error) {
+    return module.emitError(error.what());
+  }
+  return success();
+}
+
 LogicalResult runPhases(ModuleOp module, const CompileOptions &options, const Choices &choices, Phase first, Phase last,
                         bool isForProgram, std::vector<BucketRule> *buckets) {
   auto run = [&](Phase phase, function_ref<void(OpPassManager &)> build) {
@@ -132,6 +161,7 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, const Ch
   auto buildHow = isForProgram ? buildHowPipeline : buildHowPasses;
   if (failed(run(Phase::What, [&](OpPassManager &manager) { buildWhatPipeline(manager, options.what); })) ||
       failed(run(Phase::Where, [&](OpPassManager &manager) { buildWherePipeline(manager, options.where); })) ||
+      (first <= Phase::Keep && last >= Phase::Keep && failed(setStages(module, options, choices))) ||
       failed(run(Phase::Keep, [&](OpPassManager &manager) { buildKeep(manager, keep); })) ||
       failed(run(Phase::How,
                  [&](OpPassManager &manager) {

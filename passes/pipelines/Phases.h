@@ -13,6 +13,8 @@ class Target;
 /// either. *When* writes all rules for buckets into `buckets`, including those that it has chosen.
 mlir::LogicalResult runPhases(mlir::ModuleOp module, const CompileOptions &options, const Choices &choices, Phase first,
                               Phase last, bool isForProgram, std::vector<BucketRule> *buckets = nullptr);
+/// Says how many stages a module is to be cut into, and on which ranks they are, as a pipeline's timetable wants it.
+mlir::LogicalResult setStages(mlir::ModuleOp module, const CompileOptions &options, const Choices &choices);
 /// The part of *keep* before the choice of what is recomputed.
 mlir::LogicalResult runBeforeRecompute(mlir::ModuleOp module, const CompileOptions &options, const Choices &choices);
 /// The part of *when* before an order.

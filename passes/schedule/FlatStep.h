@@ -24,6 +24,7 @@ struct FlatPort {
   bool isOfMicroBatch = false;             ///< it is in a space of several places
   std::array<uint32_t, 2> spaces = {0, 0}; ///< its space where peers do not see it, and where they do
   int gradient = -1;                       ///< for a reduced gradient: the gradient's port, whose memory it may take
+  uint64_t stages = 0;                     ///< whose micro-batches it belongs to, as bits
   int rank = 0;                            ///< its rank by place in the arena, among those that live for the whole run
 };
 
@@ -101,6 +102,7 @@ struct FlatReturn {
 
 struct FlatFunction {
   std::string name;
+  int64_t stage = 0;
   std::vector<int> arguments;        ///< ports; argument i is value i
   std::vector<uint64_t> valueBytes;  ///< of each value that has memory of its own: arguments, then results
   std::vector<int> definedBy;        ///< of each value: the command, or -1
@@ -117,8 +119,9 @@ struct FlatEntry {
   std::vector<uint32_t> places; ///< of each space
 };
 
-/// What the ranks of one stage do.
+/// What ranks of the same stages do.
 struct FlatRole {
+  std::string name; ///< as in the manifest
   std::vector<FlatPort> ports; ///< in the order in which the functions mention them
   std::vector<FlatFunction> functions;
   std::vector<FlatMove> moves;

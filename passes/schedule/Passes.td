@@ -204,19 +204,19 @@ def InsertTransfers : Pass<"dt-insert-transfers", "mlir::ModuleOp"> {
 }
 
 def BuildTimetables : Pass<"dt-build-timetables", "mlir::ModuleOp"> {
-  let summary = "Says which function of a stage runs when, and in which places of memory.";
+  let summary = "Says which function of a rank runs when, and in which places of memory.";
   let description = [{
-    `kind` names a generator (timing/timetables/generators.h) of the order in which each stage takes the micro-batches.
-    Each receive is begun one pass ahead; a send is waited for when a third one of its kind would be sent, or when the
-    step ends. What belongs to a micro-batch under way (stash, sent, received) takes the lowest place that is free from
+    `kind` is a timetable (passes/choices/PipelineTimetable.h): a name, or the rows of a CSV file. Each receive is begun
+    one pass ahead; a send is waited for when a third one of its kind would be sent, or when the step ends
+    (passes/schedule/timetables/AddTransfers.h). What belongs to a micro-batch under way (stash, sent, received) takes the lowest place that is free from
     the entry that makes it to the last that needs it. The module gets `dt.timetables`:
     ```mlir
-    #dt.timetable<"step", stage = 0, [<@micro.forward.0, micro_batch = 0>, <@micro_last.forward.0, micro_batch = 1, places = ...
+    #dt.timetable<"step", rank = 0, [<@micro.forward.0, micro_batch = 0>, <@micro_last.forward.0, micro_batch = 1, places = ...
     ```
     Requires: functions with their duties (dt-cut), transfers.
   }];
   let options = [Option<"accumulation", "accumulation", "int64_t", "1", "micro-batches in a step">,
-                 Option<"kind", "kind", "std::string", "\"1f1b\"", "the generator">];
+                 Option<"kind", "kind", "std::string", "\"1f1b\"", "the timetable">];
   let dependentDialects = ["mlir::dt::DTDialect"];
 }
 

@@ -5,6 +5,7 @@
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Names.h"
 #include "passes/analysis/GatheredState.h"
+#include "passes/analysis/Stages.h"
 #include "runtime/abi/timetables.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -40,7 +41,7 @@ public:
           withoutDecay.insert(parameter.getName());
   }
 
-  int indexOf(PortAttr port, Type type) {
+  int indexOf(func::FuncOp function, PortAttr port, Type type) {
     auto [entry, isNew] = indices.try_emplace(port.identity(), read.ports.size());
     if (isNew) {
       read.ports.push_back(port);
@@ -51,6 +52,7 @@ public:
       flat.isOfMicroBatch = port.isOfMicroBatch();
       flat.spaces = {spaceOf(port, false), spaceOf(port, true)};
     }
+    read.role.ports[entry->second].stages |= uint64_t(1) << ownerOf(function, port);
     return entry->second;
   }
 
@@ -95,8 +97,9 @@ public:
     read.function = func;
     read.layouts = std::make_unique<Layouts>(func);
     flat.name = func.getName().str();
+    flat.stage = dutyOf(func) ? dutyOf(func).getStage() : 0;
     for (BlockArgument argument : func.getArguments()) {
-      flat.arguments.push_back(ports.indexOf(argumentPort(func, argument.getArgNumber()), argument.getType()));
+      flat.arguments.push_back(ports.indexOf(func, argumentPort(func, argument.getArgNumber()), argument.getType()));
       addValue(argument, -1);
     }
     size_t most = func.front().getOperations().size(); // there may be many thousands
@@ -106,7 +109,7 @@ public:
       numberResults(&op);
     for (OpOperand &result : func.front().getTerminator()->getOpOperands())
       flat.returned.push_back({valueOf(result.get()),
-                               ports.indexOf(resultPort(func, result.getOperandNumber()), result.get().getType())});
+                               ports.indexOf(func, resultPort(func, result.getOperandNumber()), result.get().getType())});
     for (auto [number, op] : llvm::enumerate(read.commands))
       readCommand(op, flat.commands[number]);
     readers.resize(flat.valueBytes.size());
@@ -220,28 +223,29 @@ private:
 
 } // namespace
 
-static void readStep(ModuleOp module, int64_t stage, FlatRole &role) {
+static void readStep(ModuleOp module, int64_t number, FlatRole &role) {
   llvm::StringMap<int> functions;
   for (auto [number, function] : llvm::enumerate(role.functions))
     functions[function.name] = static_cast<int>(number);
   if (auto timetables = module->getAttrOfType<ArrayAttr>(module_attr::timetables))
     for (auto timetable : timetables.getAsRange<TimetableAttr>())
-      if (timetable.getStage() == stage && timetable.getName().getValue() == StringRef(abi::stepTimetable))
+      if (timetable.getRank() == number && timetable.getName().getValue() == StringRef(abi::stepTimetable))
         for (EntryAttr entry : timetable.getEntries())
           if (auto function = functions.find(entry.getFunction().getValue()); function != functions.end())
             role.step.push_back({function->second, entry.getMicroBatch(),
                                  {entry.getPlaces().begin(), entry.getPlaces().end()}});
 }
 
-ReadRole readRole(ModuleOp module, Kernels &kernels, int64_t stage) {
+ReadRole readRole(ModuleOp module, Kernels &kernels, int64_t number) {
   ReadRole read;
-  read.stage = stage;
+  read.number = number;
   FlatRole &role = read.role;
+  role.name = nameOfRole(module, number);
   role.unit = targetOf(module).getPlaceAlignment();
-  SmallVector<uint32_t> places = placesOf(module, stage);
+  SmallVector<uint32_t> places = placesOf(module, number);
   role.places.assign(places.begin(), places.end());
   PortTable ports(module, read);
-  SmallVector<func::FuncOp> functions = functionsOf(module, stage);
+  SmallVector<func::FuncOp> functions = functionsOf(module, number);
   read.functions.resize(functions.size());
   role.functions.resize(functions.size());
   std::vector<FunctionReader> readers;
@@ -250,7 +254,7 @@ ReadRole readRole(ModuleOp module, Kernels &kernels, int64_t stage) {
   ports.finish();
   for (FunctionReader &reader : readers)
     reader.orderOverwriting(role);
-  readStep(module, stage, role);
+  readStep(module, number, role);
   return read;
 }
 

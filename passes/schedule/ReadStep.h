@@ -10,7 +10,7 @@ namespace dtc {
 /// A role, and what its numbers stand for in the module.
 struct ReadRole {
   FlatRole role;
-  int64_t stage = 0;
+  int64_t number = 0; ///< of the role (Stages.h)
   llvm::SmallVector<mlir::dt::PortAttr> ports;
   struct Function {
     mlir::func::FuncOp function;
@@ -22,9 +22,9 @@ struct ReadRole {
   std::vector<Function> functions;
 };
 
-/// One stage of a module in Form 5, whose operations are launches, library calls, views, collectives, transfers and
+/// One role of a module in Form 5, whose operations are launches, library calls, views, collectives, transfers and
 /// waits: how they depend on each other, which is all that laying them out takes.
-ReadRole readRole(mlir::ModuleOp module, Kernels &kernels, int64_t stage = 0);
+ReadRole readRole(mlir::ModuleOp module, Kernels &kernels, int64_t number = 0);
 
 /// Adds what orders and costs need: names, marks, work, what is moved and which stages meet. Emits an error on an
 /// operation whose work is unknown.

@@ -3,6 +3,8 @@
 #include "passes/schedule/Spaces.h"
 
 #include <algorithm>
+#include <bit>
+#include <map>
 #include <numeric>
 
 namespace dtc {
@@ -125,21 +127,31 @@ uint64_t StepPlanner::placePorts(bool shared, uint64_t begin) {
   return begin;
 }
 
-/// Places what belongs to micro-batches under way, as many times as there are such.
+/// Places what belongs to micro-batches under way, as many times as there are such. At a time a place belongs to one
+/// micro-batch of one stage, so what different stages have there is in the same bytes.
 uint64_t StepPlanner::placeSpaces(bool shared, uint64_t begin) {
   for (uint32_t number = stashSpace; number < hostSpace; ++number) {
     if (dtc::isShared(static_cast<Space>(number)) != shared)
       continue;
-    uint64_t at = begin;
+    std::map<uint64_t, std::vector<int>> ofStages;
     for (int port = 0; port < static_cast<int>(role.ports.size()); ++port)
       if (const FlatPort &each = role.ports[port]; each.isOfMicroBatch && homes.ownerOf(port) == port &&
-                                                   each.spaces[homes.isShared(port)] == number) {
+                                                   each.spaces[homes.isShared(port)] == number)
+        ofStages[std::has_single_bit(each.stages) ? each.stages : 0].push_back(port); // 0: of several
+    uint64_t common = begin, end = begin;
+    for (const auto &[stages, ports] : ofStages) {
+      uint64_t at = common;
+      for (int port : ports) {
         portOffsets[port] = at;
-        at = alignTo(at + each.bytes, role.unit);
+        at = alignTo(at + role.ports[port].bytes, role.unit);
       }
-    if (at == begin)
+      if (stages == 0)
+        common = at;
+      end = std::max(end, at);
+    }
+    if (end == begin)
       continue;
-    extent.spaces.push_back({number, begin, at - begin, role.places[number]});
+    extent.spaces.push_back({number, begin, end - begin, role.places[number]});
     begin = extent.spaces.back().end();
   }
   return begin;

@@ -18,15 +18,17 @@ inline llvm::SmallVector<unsigned> sentBy(mlir::func::FuncOp function) {
   return indices;
 }
 
-/// The arguments that a pass waits for. What the forward pass has received is still there for the backward pass.
+/// The arguments that a pass waits for. What one pass has received is still there for those behind it.
 inline llvm::SmallVector<unsigned> receivedFor(mlir::func::FuncOp function) {
   using namespace mlir::dt;
   llvm::SmallVector<unsigned> indices;
   DutyAttr duty = dutyOf(function);
   for (unsigned index = 0; duty && index < function.getNumArguments(); ++index)
     if (PortAttr port = argumentPort(function, index);
-        port && port.getKind() == (duty.getTask() == Task::Forward ? PortKind::Received : PortKind::ReceivedGradient) &&
-        duty.getTask() != Task::Transfer)
+        port && port.isReceived() &&
+        (port.getKind() == PortKind::Received ? duty.getTask() == Task::Forward
+                                              : duty.getTask() == Task::Backward ||
+                                                    duty.getTask() == Task::InputGradients))
       indices.push_back(index);
   return indices;
 }
@@ -40,21 +42,22 @@ public:
   }
 
   void add(mlir::func::FuncOp function) {
-    Ports ports;
+    Ports ports; // of a copy between two stages of a rank: what it receives
     for (unsigned index = 0; index < function.getNumResults(); ++index)
       ports.push_back(mlir::dt::resultPort(function, index));
-    for (unsigned index = 0; index < function.getNumArguments(); ++index)
+    for (unsigned index = 0; ports.empty() && index < function.getNumArguments(); ++index)
       ports.push_back(mlir::dt::argumentPort(function, index));
     known[{mlir::dt::dutyOf(function).getStage(), keyOf(ports)}] = function;
   }
 
-  /// Null if there is none.
+  /// What begins to receive, or copies what another stage of the rank has sent. Null if there is none.
   mlir::func::FuncOp receiveOf(mlir::func::FuncOp function) const {
     Ports ports;
     for (unsigned index : receivedFor(function))
       ports.push_back(mlir::dt::argumentPort(function, index));
     return find(function, ports);
   }
+  /// What waits until it is sent. Null if there is none.
   mlir::func::FuncOp sentOf(mlir::func::FuncOp function) const {
     Ports ports;
     for (unsigned index : sentBy(function))

@@ -2,15 +2,18 @@
 // are worked out again from the operations, and compared with the offsets in the module; timetables are checked by the
 // rules of programs.
 #include "passes/analysis/GatheredState.h"
+#include "passes/analysis/Stages.h"
 #include "passes/lower/Targets.h"
 #include "passes/lower/kernels/Kernels.h"
 #include "passes/schedule/Passes.h"
 #include "passes/schedule/memory/ArenaLayout.h"
 #include "passes/schedule/timetables/CheckTimetables.h"
+#include "passes/schedule/timetables/PlacedEntries.h"
 
 #include "dialect/IR/Names.h"
 
 #include <map>
+#include <set>
 
 namespace dtc {
 #define GEN_PASS_DEF_VERIFYWHEN
@@ -107,7 +110,10 @@ private:
     DenseSet<uint64_t> written; // offsets
     written.insert_range(places.results);
     SmallVector<Life> lives;
+    std::set<dtc::OwnedSpace> owned = dtc::ownedBy(function);
     for (const dtc::PlacedTensor &tensor : arena.tensors()) {
+      if (!isHere(tensor, owned))
+        continue;
       BlockArgument argument = arguments.lookup(tensor.port.identity());
       bool isWritten = written.contains(tensor.offset);
       if (argument || !isWritten) {
@@ -116,6 +122,13 @@ private:
       }
     }
     return lives;
+  }
+
+  /// What belongs to a micro-batch is there if its stage has the place in which the function works.
+  static bool isHere(const dtc::PlacedTensor &tensor, const std::set<dtc::OwnedSpace> &owned) {
+    return !tensor.port.isOfMicroBatch() || llvm::any_of(owned, [&](auto each) {
+      return each.first == dtc::spaceOf(tensor.port, /*shared=*/false) && ((tensor.stages >> each.second) & 1);
+    });
   }
 
   int lastReadOf(Value root) {
@@ -288,14 +301,14 @@ struct VerifyWhen : dtc::impl::VerifyWhenBase<VerifyWhen> {
     dtc::Kernels kernels(getOperation());
     if (failed(kernels.describeAll()))
       return signalPassFailure();
-    for (int64_t stage = 0; stage < dtc::stagesOf(getOperation()); ++stage) {
-      FailureOr<dtc::ArenaLayout> arena = dtc::ArenaLayout::read(getOperation(), stage);
+    for (int64_t role = 0; role < dtc::rolesOf(getOperation()); ++role) {
+      FailureOr<dtc::ArenaLayout> arena = dtc::ArenaLayout::read(getOperation(), role);
       if (failed(arena))
         return signalPassFailure();
-      for (func::FuncOp function : dtc::functionsOf(getOperation(), stage))
+      for (func::FuncOp function : dtc::functionsOf(getOperation(), role))
         if (failed(FunctionCheck(function, *arena, kernels).run()))
           return signalPassFailure();
-      if (failed(dtc::checkTimetables(getOperation(), stage, accumulation)))
+      if (failed(dtc::checkTimetables(getOperation(), role, accumulation)))
         return signalPassFailure();
     }
     markAllAnalysesPreserved();

@@ -20,6 +20,7 @@ namespace dtc {
 /// of rows and of grids; the compiler's choices.
 /// 13: the model family's defaults for keys missing in config.json.
 /// 14: a certificate against deadlock.
-inline constexpr uint32_t ManifestVersion = 14;
+/// 15: ranks with several stages, whose summands of a gradient have slots; lists whose duty is an exchange.
+inline constexpr uint32_t ManifestVersion = 15;
 
 } // namespace dtc

@@ -76,7 +76,7 @@ std::string PassCheck::checkEntry(const TimetableEntry &entry, int64_t microBatc
   std::string runs = "runs " + describeEntry(timetable, entry);
   if (list == lists.byName.end())
     return runs + ", which does not exist";
-  bool takesOne = list->second.duty != CommandList::ONCE;
+  bool takesOne = list->second.duty != CommandList::ONCE && list->second.duty != CommandList::EXCHANGE;
   if (takesOne != entry.has_micro_batch())
     return fmt::format("{}; it is a list for {}", runs, takesOne ? "a micro-batch" : "no micro-batch");
   if (entry.stage() >= uint64_t(stages))
@@ -121,7 +121,7 @@ std::optional<PassCheck::Passed> PassCheck::after(CommandList::Duty duty, Passed
 std::string PassCheck::pass(const TimedEntry &timed) {
   const TimetableEntry &entry = *timed.entry;
   CommandList::Duty duty = lists.byName.find(entry.list())->second.duty;
-  if (duty == CommandList::ONCE || duty == CommandList::TRANSFER)
+  if (duty == CommandList::ONCE || duty == CommandList::EXCHANGE || duty == CommandList::TRANSFER)
     return "";
   Progress &progress = passed[journeyOf(timed)];
   std::optional<Passed> next = after(duty, progress.so);
@@ -197,6 +197,14 @@ std::string findPassFault(const Role &role, const Timetable &timetable, const Ju
 // Places
 //===----------------------------------------------------------------------===//
 
+/// Whether a copy takes what the stage before or behind has made of its micro-batch.
+static bool isHandedOn(const TimedEntry &writer, const TimedEntry &reader, const JudgedList &list) {
+  auto [step, stage, microBatch] = journeyOf(writer);
+  auto [readStep, readStage, readMicroBatch] = journeyOf(reader);
+  bool areNeighbours = stage + 1 == readStage || readStage + 1 == stage;
+  return list.duty == CommandList::TRANSFER && areNeighbours && step == readStep && microBatch == readMicroBatch;
+}
+
 std::string findPlaceFault(const Role &role, const Timetable &timetable, const JudgedLists &lists) {
   std::map<std::pair<size_t, uint32_t>, TimedEntry> writers; // of each part in each place
   for (const TimedEntry &timed : unroll(timetable, stepsToJudge(timetable))) {
@@ -213,7 +221,7 @@ std::string findPlaceFault(const Role &role, const Timetable &timetable, const J
       if (writer == writers.end())
         return reads() + ", which nothing has written";
       bool areForOne = entry.has_micro_batch() && writer->second.entry->has_micro_batch();
-      if (areForOne && journeyOf(writer->second) != journeyOf(timed))
+      if (areForOne && journeyOf(writer->second) != journeyOf(timed) && !isHandedOn(writer->second, timed, list))
         return fmt::format("{}, where {} has written: the place is taken too early", reads(),
                            describeEntry(timetable, *writer->second.entry));
     }

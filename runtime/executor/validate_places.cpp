@@ -123,9 +123,11 @@ PlaceChecker::PlaceChecker(const abi::Manifest &manifest, const abi::Role &role)
   for (const abi::Timetable &timetable : role.timetables())
     abi::forEachEntry(timetable, [&](const TimetableEntry &entry) { used.insert(entry.list()); });
   for (const abi::CommandList &list : manifest.lists())
-    if (used.contains(list.name()))
+    if (used.contains(list.name())) {
       footprints.emplace(list.name(),
                          footprintOf(list, manifest, [&](uint64_t address) { return hasSeveral(spaceOf(address)); }));
+      lists.byName[list.name()].duty = list.duty();
+    }
   cut();
 }
 
@@ -144,8 +146,11 @@ void PlaceChecker::cut() {
   for (uint64_t address : cuts)
     lists.spaces.push_back(abi::spaceOf(address));
   lists.describe = [this](size_t part) { return fmt::format("byte {}", abi::offsetOf(cuts[part])); };
-  for (const auto &[name, footprint] : footprints)
-    lists.byName[name] = {abi::CommandList::ONCE, partsOf(footprint.reads), partsOf(footprint.writes)};
+  for (const auto &[name, footprint] : footprints) {
+    abi::JudgedList &list = lists.byName[name];
+    list.reads = partsOf(footprint.reads);
+    list.writes = partsOf(footprint.writes);
+  }
 }
 
 /// A part's number is that of the cut where it begins. Memory that the host fills is not a part.

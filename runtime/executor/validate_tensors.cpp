@@ -57,15 +57,19 @@ void validateSharding(const abi::Tensor &tensor, const Mesh &mesh, const std::st
   }
 }
 
-/// Only slots have slot names, which become parts of names in files.
+/// Slots have names, which become parts of names in files. So may gradients, of which a rank has several stages' parts.
 void validateSlotName(const abi::Tensor &tensor, const std::string &what) {
   constexpr size_t longest = 64;
   bool isName =
       !tensor.slot().empty() && tensor.slot().size() <= longest && std::ranges::all_of(tensor.slot(), [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
       });
-  if (tensor.kind() == abi::Tensor::SLOT ? !isName : !tensor.slot().empty())
-    refuseProgram(fmt::format("{} has the slot '{}'; slots, and nothing else, have names of a-z, 0-9 and _, at most {}",
+  bool mayHaveOne = tensor.kind() == abi::Tensor::SLOT || tensor.kind() == abi::Tensor::GRADIENT ||
+                    tensor.kind() == abi::Tensor::REDUCED_GRADIENT;
+  bool isValid = tensor.slot().empty() ? tensor.kind() != abi::Tensor::SLOT : mayHaveOne && isName;
+  if (!isValid)
+    refuseProgram(fmt::format("{} has the slot '{}'; slots and parts of gradients, and nothing else, have names of a-z, 0-9 "
+                              "and _, at most {}",
                               what, tensor.slot(), longest));
 }
 

@@ -118,6 +118,18 @@ TEST(CertificatesOfPipelines, AreGivenWhateverTheTimetable) {
         EXPECT_EQ(refusalOf(compiledFor({"pp4", "pp=4", "ddp", accumulation}, timetable, model)), "");
 }
 
+TEST(CertificatesOfPipelines, AreGivenToRanksOfSeveralStages) {
+  for (const char *timetable : {"interleaved", "zb-h2", "zbv", "v-half", "v-min", "dualpipev"})
+    for (int64_t accumulation : {4, 8})
+      for (auto [mesh, strategy] : {std::pair("pp=2", "ddp"), {"tp=2,pp=2", "megatron-sp"}, {"dp=2,pp=2", "zero3"}}) {
+        abi::Manifest manifest = compiledFor({"several", mesh, strategy, accumulation}, timetable);
+        EXPECT_EQ(refusalOf(manifest), "") << timetable << " " << mesh << " " << accumulation;
+        Adversary adversary(manifest, "step", 2);
+        for (uint64_t seed = 0; seed < 20; ++seed)
+          ASSERT_TRUE(adversary.run(seed, Device::RoomForOne)) << timetable << " " << mesh << " " << seed;
+      }
+}
+
 // A tied embedding's gradient is ready before a stage has sent what the other one waits for, and is reduced over both.
 TEST(CertificatesOfPipelines, AreGivenWhereStagesMeetInOneMicroBatch) {
   for (const Layout &layout :

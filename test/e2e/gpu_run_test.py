@@ -165,7 +165,8 @@ class GpuRuns(DriverTest):
         want = self.losses_of(self.directory / "cpu")
         environment = {"LD_LIBRARY_PATH": os.environ["DTC_STAND_IN_LIBRARIES"], "DTC_STAND_IN": "devices=4"}
         losses = {}
-        for mesh, timetable in [("pp=4", "naive"), ("pp=4", "gpipe"), ("pp=4", "1f1b"), ("pp=2,tp=2", "1f1b")]:
+        for mesh, timetable in [("pp=4", "naive"), ("pp=4", "gpipe"), ("pp=4", "1f1b"), ("pp=2,tp=2", "1f1b"),
+                                ("pp=2", "zb-h1"), ("pp=2", "zbv")]:
             with self.subTest(mesh=mesh, timetable=timetable):
                 self.compile_stand_in("--mesh", mesh, "--timetable", timetable, *sizes)
                 got = self.losses_of(self.program, **environment, OUT=mesh + timetable)

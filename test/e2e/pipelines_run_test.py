@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Pipelines train as one rank does. Naive, GPipe and 1F1B give the same bits as each other; in f32, without tied
+"""Pipelines train as one rank does. All timetables give the same bits as each other; in f32, without tied
 embeddings and without another axis, also the same as one rank.
 
 The models have dropout 0.1, and clipping takes effect in every step.
@@ -8,6 +8,7 @@ The models have dropout 0.1, and clipping takes effect in every step.
 import hashlib
 import json
 import os
+import pathlib
 import re
 import signal
 
@@ -30,7 +31,7 @@ class PipelineTest(DriverTest):
 
     def run_under(self, model, mesh, timetable="1f1b", *arguments, **settings):
         """Losses, and a hash of each weight and optimizer slot at the end: which file has it depends on the ranks."""
-        name = "-".join([mesh, timetable, *arguments, *(f"{k}{v}" for k, v in settings.items())])
+        name = "-".join([pathlib.Path(model).name, mesh, pathlib.Path(timetable).name, *arguments, *(f"{k}{v}" for k, v in settings.items())])
         program = self.compile(name, model, "--mesh", mesh, "--timetable", timetable, *arguments,
                                **{**SETTINGS, **settings})
         losses = self.train(program, self.data, name + ".out")
@@ -64,6 +65,28 @@ class Bits(PipelineTest):
 
     def test_weights_and_slots_have_the_bits_of_one_rank(self):
         self.assertEqual(self.run_under(self.untied, "pp=4"), self.run_under(self.untied, "dp=1"))
+
+    # Ranks with several stages, and backward passes in two.
+    def test_later_timetables(self):
+        later = ("interleaved", "zb-h1", "zbv", "v-half", "dualpipev")
+        one = self.run_under(self.untied, "dp=1")
+        for timetable in later:
+            self.assertEqual(self.run_under(self.untied, "pp=2", timetable), one, timetable)
+        tied = self.run_under("gpt-small", "pp=2")
+        for timetable in later:
+            self.assertEqual(self.run_under("gpt-small", "pp=2", timetable), tied, timetable)
+        sharded = self.run_under("gpt-small", "dp=2,pp=2", "1f1b", "--strategy", "zero3")
+        for timetable in ("interleaved", "zbv"):
+            self.assertEqual(self.run_under("gpt-small", "dp=2,pp=2", timetable, "--strategy", "zero3"), sharded, timetable)
+
+    def test_a_timetable_of_a_file(self):
+        file = self.directory / "mine.csv"
+        self.dtc("schedule", "--timetable", "zb-h1", "--stages", "2", "--microbatches", "4", "--csv", file)
+        self.assertEqual(self.run_under("gpt-small", "pp=2", file), self.run_under("gpt-small", "pp=2", "zb-h1"))
+        file.write_text(file.read_text().replace("1F3", "1F2", 1))
+        said = self.dtc("compile", SOURCE / "examples/gpt-small", "--mesh", "pp=2", "--timetable", file, "--set",
+                        "accumulation=4", "-o", self.directory / "mine", code=3)
+        self.assertIn("1F2 (stage 1, micro-batch 2)", said)
 
     # The embedding's gradient is the sum of two stages' gradients.
     def test_tied_embeddings(self):
@@ -159,7 +182,8 @@ class BadInput(PipelineTest):
                       self.refused("compile", "--mesh", "pp=8", SOURCE / "examples/gpt-small", "-o", out))
         strategy = self.directory / "cut.toml"
         for text, words in (("layers = [3, 2]", "4 layers cannot be cut as [stages] says, into 2 stages with 5 layers"),
-                            ("layers = [1, 1, 2]", "into 3 stages with 4 layers"),
+                            ("layers = [1, 1, 2]", "3 stages on 2 ranks: each rank takes equally many stages"),
+                            ("layers = [1, 1, 1, 1]", "1f1b takes 1 stage a rank, and there are 2"),
                             ("layers = [4, 0]", "cut.toml:1: 'stages' must say how many layers each stage has"),
                             ("layer = [2, 2]", "'stages' must say how many layers each stage has")):
             strategy.write_text("[stages]\n" + text + "\n")

@@ -188,6 +188,8 @@ LoadedModel::LoadedModel(const CompileRequest &wanted)
   request.strategyText = readStrategy(request.strategy);
   if (request.choicesText.empty() && !request.choicesFile.empty())
     request.choicesText = MappedFile(request.choicesFile).text();
+  if (llvm::StringRef(request.timetable).ends_with(".csv"))
+    request.timetable = MappedFile(request.timetable).text();
 }
 
 static Model loadProgramModel(const abi::Manifest &program, const std::string &path, const std::string &model,

@@ -23,7 +23,7 @@
 #include "runtime/support/write_error.h"
 #include "timing/events/forecast.h"
 #include "timing/events/step.h"
-#include "timing/timetables/generators.h"
+#include "timing/timetables/named.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -223,6 +223,12 @@ void compileToProgram(const CompileVerbOptions &options) {
 
 } // namespace
 
+static std::string checkTimetable(const std::string &text) {
+  if (llvm::StringRef(text).ends_with(".csv") || timetables::findNamed(text))
+    return "";
+  return fmt::format("'{}' is no timetable, and no file that ends in .csv", text);
+}
+
 void dtc::addCompileRequest(CLI::App &verb, CompileRequest &request) {
   std::string families = huggingface::familyNames();
   verb.add_option("MODEL", request.model, "A directory with a config.json (" + families + "), or a .mlir file")
@@ -234,10 +240,14 @@ void dtc::addCompileRequest(CLI::App &verb, CompileRequest &request) {
                   "A file of annotations, or presets joined by +, such as megatron-sp+zero3: " +
                       llvm::join(getPresetNames(), ", ") + ":N")
       ->capture_default_str();
-  std::vector<std::string> timetables(timing::generatorNames().begin(), timing::generatorNames().end());
+  std::vector<std::string> names;
+  for (const timetables::Named &named : timetables::allNamed())
+    names.emplace_back(named.name);
   verb.add_option("--timetable", request.timetable,
-                  "How the stages of a pipeline (mesh axis pp) take the micro-batches")
-      ->check(CLI::IsMember(timetables))
+                  "How the stages of a pipeline (mesh axis pp) take the micro-batches: a name, or a .csv file as "
+                  "torch.distributed.pipelining has them")
+      ->check(CLI::Validator([](const std::string &text) { return checkTimetable(text); },
+                             "{" + llvm::join(names, ",") + "}"))
       ->capture_default_str();
   verb.add_option("--choices", request.choicesFile,
                   "Choices other than the layout, such as the order of commands (TOML)");

@@ -1,4 +1,5 @@
 // dtc inspect: what is in a program.
+#include "passes/choices/PipelineTimetable.h"
 #include "runtime/abi/marks.h"
 #include "runtime/abi/mesh.h"
 #include "runtime/abi/resolve.h"
@@ -128,19 +129,37 @@ void printWork(const abi::Manifest &manifest, const abi::Role &role) {
         bytesText(part.bytesRead), bytesText(part.bytesWritten), bytesText(part.sent));
 }
 
-/// "F0 F1 B0 F2 B1 B2"; only the first ones of a long sequence.
+/// As in files of timetables (docs/schedules.md); 0 for what is no pass.
+char letterOf(abi::CommandList::Duty duty) {
+  switch (duty) {
+  case abi::CommandList::FORWARD_PASS:
+    return 'F';
+  case abi::CommandList::BACKWARD_PASS:
+    return 'B';
+  case abi::CommandList::INPUT_GRADIENTS:
+    return 'I';
+  case abi::CommandList::WEIGHT_GRADIENTS:
+    return 'W';
+  default:
+    return 0;
+  }
+}
+
+/// "F0 F1 B0 F2 B1 B2", with the stage where the rank has several: "0F0 2F0"; only the first ones of a long sequence.
 std::string passesText(const abi::Manifest &manifest, const abi::Role &role) {
   constexpr int most = 32;
   std::string text;
   int passes = 0;
+  bool hasSeveral = manifest.stages_size() > manifest.roles_size();
   for (const abi::TimetableEntry &entry : abi::timetableOf(role, abi::stepTimetable).period()) {
     auto list = std::ranges::find(manifest.lists(), entry.list(), [](const auto &each) { return each.name(); });
-    bool isForward = list->duty() == abi::CommandList::FORWARD_PASS;
-    if (!isForward && list->duty() != abi::CommandList::BACKWARD_PASS)
+    char letter = letterOf(list->duty());
+    if (letter == 0)
       continue;
     if (++passes > most)
       return text + " ...";
-    text += fmt::format("{}{}{}", text.empty() ? "" : " ", isForward ? "F" : "B", entry.micro_batch());
+    text += fmt::format("{}{}{}{}", text.empty() ? "" : " ", hasSeveral ? std::to_string(entry.stage()) : "", letter,
+                        entry.micro_batch());
   }
   return text;
 }
@@ -188,7 +207,7 @@ void printMadeAgain(const abi::Manifest &manifest, const abi::Role &role, const 
 void printRole(const abi::Manifest &manifest, const abi::Role &role) {
   if (manifest.stages_size() > 1) {
     sayHeading("\nPasses");
-    say(" of a step, forward and backward, by micro-batch ({})\n  {}\n", manifest.timetable(),
+    say(" of a step, forward and backward, by micro-batch ({})\n  {}\n", timetableTitle(manifest.timetable()),
         passesText(manifest, role));
   }
   sayHeading("\nCommands");

@@ -22,9 +22,9 @@ static TensorKey keyOf(const abi::Tensor &tensor, bool isShare) {
   case abi::Tensor::CACHE:
     return {PortKind::Cache, tensor.name(), ""};
   case abi::Tensor::GRADIENT:
-    return {PortKind::Gradient, tensor.name(), ""};
+    return {PortKind::Gradient, tensor.name(), tensor.slot()};
   case abi::Tensor::REDUCED_GRADIENT:
-    return {PortKind::ReducedGradient, tensor.name(), ""};
+    return {PortKind::ReducedGradient, tensor.name(), tensor.slot()};
   case abi::Tensor::INPUT:
     return {PortKind::Input, tensor.name(), ""};
   default: // the manifest does not tell outputs and shares apart
@@ -48,6 +48,16 @@ const abi::Tensor *findTensor(const abi::Manifest &manifest, const TensorKey &ke
 
 const abi::Tensor *CommandSubject::tensorOn(int64_t rank, const TensorKey &key) const {
   return findTensor(abi::roleOf(manifest, rank), key);
+}
+
+std::vector<const abi::Tensor *> CommandSubject::tensorsOn(int64_t rank, const TensorKey &key) const {
+  std::vector<const abi::Tensor *> tensors;
+  for (const abi::Tensor &tensor : abi::roleOf(manifest, rank).tensors()) {
+    TensorKey own = keyOf(tensor, key.kind == PortKind::Share);
+    if (own == key || (key.kind == PortKind::Gradient && own.kind == key.kind && own.name == key.name))
+      tensors.push_back(&tensor);
+  }
+  return tensors;
 }
 
 CommandSubject::CommandSubject(const abi::Manifest &manifest, mlir::MLIRContext &context)
@@ -106,10 +116,22 @@ void CommandSubject::run(const std::string &list) {
   commands.run(list);
 }
 
-/// What an entry works on; null for entries that only move data, and for those without an expectation.
-static const ExpectedList *partOf(const ExpectedRun &run, const abi::TimetableEntry &entry) {
+bool CommandSubject::isExchange(const abi::TimetableEntry &entry) const {
+  auto list = llvm::find_if(manifest.lists(), [&](const auto &each) { return each.name() == entry.list(); });
+  return list != manifest.lists().end() && list->duty() == abi::CommandList::EXCHANGE;
+}
+
+/// What an entry works on; null for what only moves data, and for what nothing is expected of. An exchange ends the last
+/// micro-batch.
+const ExpectedList *CommandSubject::partOf(const ExpectedRun &run, const abi::TimetableEntry &entry) const {
+  std::optional<int64_t> microBatch;
+  if (entry.has_micro_batch())
+    microBatch = entry.micro_batch();
+  else if (isExchange(entry))
+    for (const ExpectedList &part : run.parts)
+      microBatch = std::max(microBatch, part.microBatch);
   for (const ExpectedList &part : run.parts)
-    if (part.microBatch == (entry.has_micro_batch() ? std::optional(entry.micro_batch()) : std::nullopt))
+    if (part.microBatch == microBatch)
       return &part;
   return nullptr;
 }
@@ -117,7 +139,7 @@ static const ExpectedList *partOf(const ExpectedRun &run, const abi::TimetableEn
 CommandInterpreter::Watch CommandSubject::watch(const ExpectedRun &run) {
   CommandInterpreter::Watch watch;
   watch.enter = [&](int64_t rank, const abi::TimedEntry &entry) {
-    if (const ExpectedList *part = partOf(run, *entry.entry))
+    if (const ExpectedList *part = partOf(run, *entry.entry); part && !isExchange(*entry.entry))
       for (const auto &[key, value] : part->provided)
         if (const abi::Tensor *tensor = tensorOn(rank, key))
           provideOn(rank, *tensor, key, value);
@@ -128,26 +150,24 @@ CommandInterpreter::Watch CommandSubject::watch(const ExpectedRun &run) {
       keepWritten(rank, *entry.entry, *part);
   };
   if (run.onceAlone)
-    watch.takes = [](const abi::TimetableEntry &entry) { return !entry.has_micro_batch(); };
+    watch.takes = [this](const abi::TimetableEntry &entry) { return !entry.has_micro_batch() && !isExchange(entry); };
   return watch;
 }
 
 /// The passes of other micro-batches, which may run next, overwrite it.
 void CommandSubject::keepWritten(int64_t rank, const abi::TimetableEntry &entry, const ExpectedList &part) {
   auto list = llvm::find_if(manifest.lists(), [&](const auto &each) { return each.name() == entry.list(); });
-  for (const ExpectedResult &result : part.results) {
-    const abi::Tensor *tensor = tensorOn(rank, result.port.key);
-    if (!tensor)
-      continue;
-    uint64_t begin = tensor->address(), end = begin + abi::bytesOf(*tensor);
-    bool isWritten = false;
-    for (const abi::Command &command : list->commands())
-      abi::forEachWritten(manifest, command, [&](uint64_t address, uint64_t bytes) {
-        isWritten |= address < end && begin < address + bytes;
-      });
-    if (isWritten)
-      kept[&part].insert_or_assign({result.port.key, rank}, commands.read(rank, *tensor));
-  }
+  for (const ExpectedResult &result : part.results)
+    for (const abi::Tensor *tensor : tensorsOn(rank, result.port.key)) {
+      uint64_t begin = tensor->address(), end = begin + abi::bytesOf(*tensor);
+      bool isWritten = false;
+      for (const abi::Command &command : list->commands())
+        abi::forEachWritten(manifest, command, [&](uint64_t address, uint64_t bytes) {
+          isWritten |= address < end && begin < address + bytes;
+        });
+      if (isWritten)
+        kept[&part].insert_or_assign({tensor, rank}, commands.read(rank, *tensor));
+    }
 }
 
 void CommandSubject::run(const ExpectedRun &run, Done done) {
@@ -176,11 +196,11 @@ std::optional<int64_t> CommandSubject::holderFor(int64_t rank, const TensorKey &
   return std::nullopt;
 }
 
-HostTensor CommandSubject::pieceOn(int64_t rank, const TensorKey &key) const {
+HostTensor CommandSubject::pieceOn(int64_t rank, const abi::Tensor *tensor) const {
   if (auto part = kept.find(current); part != kept.end())
-    if (auto piece = part->second.find({key, rank}); piece != part->second.end())
+    if (auto piece = part->second.find({tensor, rank}); piece != part->second.end())
       return piece->second;
-  return commands.read(rank, *tensorOn(rank, key));
+  return commands.read(rank, *tensor);
 }
 
 /// The gradient of a parameter that several stages have is the sum of theirs.
@@ -195,12 +215,12 @@ Pieces CommandSubject::read(const TensorKey &key) const {
     std::optional<int64_t> holder = holderFor(rank, key);
     if (!holder)
       throw Error(ExitCode::BadInput, "the program keeps no " + key.describe() + " on rank " + std::to_string(rank));
-    HostTensor piece = pieceOn(*holder, key);
+    HostTensor piece = pieceOn(*holder, tensorOn(*holder, key));
     if (isSum) {
       HostTensor sum(piece.shape);
       for (int64_t other : getGroup(commands.mesh(), rank, {AxisRefAttr::whole(axis)}))
-        if (tensorOn(other, key)) {
-          HostTensor summand = pieceOn(other, key);
+        for (const abi::Tensor *tensor : tensorsOn(other, key)) {
+          HostTensor summand = pieceOn(other, tensor);
           for (int64_t i = 0; i < sum.size(); ++i)
             sum[i] += summand[i];
         }

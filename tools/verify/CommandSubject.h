@@ -35,18 +35,22 @@ private:
   const BatchInput *findBatchInput(int64_t rank, const abi::Tensor &tensor) const;
 
   const abi::Tensor *tensorOn(int64_t rank, const TensorKey &key) const;
+  /// Of a gradient, the summands of all stages that the rank has.
+  std::vector<const abi::Tensor *> tensorsOn(int64_t rank, const TensorKey &key) const;
+  bool isExchange(const abi::TimetableEntry &entry) const;
+  const ExpectedList *partOf(const ExpectedRun &run, const abi::TimetableEntry &entry) const;
   void provideOn(int64_t rank, const abi::Tensor &tensor, const TensorKey &key, const mlir::dt::HostTensor &whole);
   CommandInterpreter::Watch watch(const ExpectedRun &run);
   void keepWritten(int64_t rank, const abi::TimetableEntry &entry, const ExpectedList &part);
   std::optional<int64_t> holderFor(int64_t rank, const TensorKey &key) const;
-  mlir::dt::HostTensor pieceOn(int64_t rank, const TensorKey &key) const;
+  mlir::dt::HostTensor pieceOn(int64_t rank, const abi::Tensor *tensor) const;
 
   const abi::Manifest &manifest;
   CommandInterpreter commands;
   std::vector<std::vector<BatchInput>> batchInputs; ///< of each rank: what the runtime fills
   std::vector<std::vector<std::string>> executed;   ///< lists of each rank, in order
-  /// The results that entries have written for a part, by rank.
-  std::map<const ExpectedList *, std::map<std::pair<TensorKey, int64_t>, mlir::dt::HostTensor>> kept;
+  /// What entries have left of a part's results, by rank.
+  std::map<const ExpectedList *, std::map<std::pair<const abi::Tensor *, int64_t>, mlir::dt::HostTensor>> kept;
   const ExpectedList *current = nullptr;                              ///< the part whose results are read
   std::map<const mlir::dt::HostTensor *, mlir::dt::HostTensors> cuts; ///< of the tensors that are provided in a run
 };

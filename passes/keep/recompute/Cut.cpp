@@ -1,7 +1,7 @@
 // Cuts the model into the stages of a pipeline; see Passes.td.
+#include "passes/analysis/Stages.h"
 #include "passes/keep/Passes.h"
 #include "passes/keep/StageFunctions.h"
-#include "passes/keep/recompute/RecomputePlan.h"
 
 #include "dialect/IR/StepFunctions.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -23,11 +23,13 @@ struct Cut : dtc::impl::CutBase<Cut> {
   void runOnOperation() override {
     SmallVector<func::FuncOp> functions = tellDuties();
     auto mesh = getOperation()->getAttrOfType<MeshAttr>(module_attr::mesh);
-    cut.stages = mesh ? std::max<int64_t>(1, mesh.getAxisSize(pipelineAxis)) : 1;
+    cut.ranks = mesh ? std::max<int64_t>(1, mesh.getAxisSize(pipelineAxis)) : 1;
+    cut.rankOf = dtc::stageRanksOf(getOperation());
+    cut.splitsBackward = getOperation()->hasAttr(module_attr::splitsBackward);
     if (failed(findLayers(functions)))
       return signalPassFailure();
     writeStages();
-    if (cut.stages == 1)
+    if (cut.stages() == 1)
       return;
     for (func::FuncOp function : functions)
       if (failed(cutFunction(function)))
@@ -60,12 +62,14 @@ private:
     int64_t count = cut.stageOf.size();
     auto fail = [&] {
       return getOperation().emitError("a pipeline of ")
-             << cut.stages << " stages (mesh axis '" << pipelineAxis << "') ";
+             << cut.stages() << " stages (mesh axis '" << pipelineAxis << "') ";
     };
-    if (cut.stages > dtc::mostStages)
+    if (cut.stages() > dtc::mostStages)
       return fail() << "is longer than the " << dtc::mostStages << " stages that there may be";
-    if (cut.stages > 1 && count < cut.stages)
-      return fail() << "needs as many layers, and the model has " << count << "; make the axis shorter";
+    if (cut.stages() > 1 && count < cut.stages())
+      return fail() << "needs as many layers, and the model has " << count
+                    << (cut.stages() > cut.ranks ? "; make the axis shorter, or take fewer stages a rank"
+                                                 : "; make the axis shorter");
     SmallVector<int64_t> stageOf = dtc::stagesOfLayers(getOperation(), count);
     if (static_cast<int64_t>(stageOf.size()) != count) {
       auto said = getOperation()->getAttrOfType<DenseI64ArrayAttr>(module_attr::stageLayers);
@@ -79,7 +83,7 @@ private:
   }
 
   void writeStages() {
-    SmallVector<SmallVector<Attribute>> ofStages(cut.stages);
+    SmallVector<SmallVector<Attribute>> ofStages(cut.stages());
     for (auto [layer, stage] : cut.stageOf)
       ofStages[stage].push_back(layer);
     Builder builder(&getContext());
@@ -92,7 +96,7 @@ private:
     dtc::StageHomes homes(cut, parameters, gradients);
     if (failed(homes.place(function)))
       return failure();
-    dtc::StageFunctions parts(function, cut, homes, parameters);
+    dtc::StageFunctions parts(function, cut, homes, parameters, gradients);
     return parts.build();
   }
 

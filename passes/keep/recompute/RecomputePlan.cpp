@@ -3,6 +3,7 @@
 
 #include "dialect/IR/Marks.h"
 #include "dialect/IR/Names.h"
+#include "passes/analysis/Stages.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/GlobPattern.h"
 
@@ -12,23 +13,6 @@ using namespace mlir::dt;
 namespace dtc {
 
 using Kind = abi::Recompute::Kind;
-
-SmallVector<int64_t> stagesOfLayers(ModuleOp module, int64_t count) {
-  auto mesh = module->getAttrOfType<MeshAttr>(module_attr::mesh);
-  int64_t stages = mesh ? std::max<int64_t>(1, mesh.getAxisSize(pipelineAxis)) : 1;
-  SmallVector<int64_t> stageOf;
-  auto said = module->getAttrOfType<DenseI64ArrayAttr>(module_attr::stageLayers);
-  if (!said) {
-    for (int64_t i = 0; i < count; ++i)
-      stageOf.push_back(i * stages / count);
-    return stageOf;
-  }
-  for (auto [stage, layers] : llvm::enumerate(said.asArrayRef()))
-    stageOf.append(layers, static_cast<int64_t>(stage));
-  if (said.size() != stages || static_cast<int64_t>(stageOf.size()) != count)
-    return {};
-  return stageOf;
-}
 
 llvm::MapVector<StringAttr, ClassLayers> layersOf(func::FuncOp function) {
   llvm::SetVector<LayerAttr> layers;

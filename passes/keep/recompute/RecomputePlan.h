@@ -13,10 +13,6 @@
 
 namespace dtc {
 
-/// The stage of each of a model's `count` layers, in order: as the module's `dt.stage_layers` says, else as evenly as
-/// possible. Empty if the attribute is for other stages or another number of layers.
-llvm::SmallVector<int64_t> stagesOfLayers(mlir::ModuleOp module, int64_t count);
-
 /// A class's layers, and their stages.
 using ClassLayers = llvm::SmallVector<std::pair<mlir::dt::LayerAttr, int64_t>>;
 

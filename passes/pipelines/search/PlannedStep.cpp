@@ -16,24 +16,23 @@ namespace dtc {
 using timing::Action;
 namespace {
 
-/// Writes one stage's part of a step.
-class StageWriter {
+/// Writes one role's part of a step.
+class RoleWriter {
 public:
-  StageWriter(const PlannedRole &planned, size_t stage, std::map<std::string, uint32_t> &groups,
-              std::vector<Meeting> &meetings, timing::Step &step, timing::StepTables &tables)
-      : planned(planned), role(*planned.role), stage(static_cast<uint32_t>(stage)), groups(groups), meetings(meetings),
-        step(step), tables(tables), firstList(static_cast<uint32_t>(step.lists.size())) {}
+  RoleWriter(const PlannedRole &planned, std::map<std::string, uint32_t> &groups, std::vector<Meeting> &meetings,
+             timing::Step &step, timing::StepTables &tables)
+      : planned(planned), role(*planned.role), groups(groups), meetings(meetings), step(step), tables(tables), firstList(static_cast<uint32_t>(step.lists.size())) {}
 
   void write() {
     for (size_t number = 0; number < role.functions.size(); ++number)
       writeList(number);
     timing::StepRole &out = step.roles.emplace_back();
-    out.name = "stage " + std::to_string(stage);
+    out.name = role.name;
     for (const FlatEntry &entry : role.step) {
       timing::StepEntry &written = out.entries.emplace_back();
       written.list = firstList + static_cast<uint32_t>(entry.function);
       written.microBatch = entry.microBatch;
-      written.stage = stage;
+      written.stage = static_cast<uint32_t>(role.functions[entry.function].stage);
       for (size_t space = 0; space < entry.places.size(); ++space)
         written.places.push_back(role.places[space] > 1 ? entry.places[space] : 0);
     }
@@ -197,7 +196,6 @@ private:
 
   const PlannedRole &planned;
   const FlatRole &role;
-  uint32_t stage;
   std::map<std::string, uint32_t> &groups;
   std::vector<Meeting> &meetings; ///< of the groups
   timing::Step &step;
@@ -219,8 +217,8 @@ timing::Step plannedStep(const Plan &plan, const abi::Mesh &mesh) {
   timing::StepTables tables(step);
   std::map<std::string, uint32_t> groups;
   std::vector<Meeting> meetings;
-  for (size_t stage = 0; stage < plan.roles.size(); ++stage)
-    StageWriter(plan.roles[stage], stage, groups, meetings, step, tables).write();
+  for (const PlannedRole &planned : plan.roles)
+    RoleWriter(planned, groups, meetings, step, tables).write();
   for (auto [index, channel] : llvm::enumerate(channelsOf(meetings)))
     step.groups[index].set_channel(channel);
   int64_t ranks = 1, behind = 1; // ranks, and those that differ only in the axes after the pipeline's

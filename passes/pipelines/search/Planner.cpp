@@ -1,6 +1,8 @@
 // Clones, lowers, and asks.
 #include "passes/pipelines/search/Planner.h"
 #include "passes/analysis/GatheredState.h"
+#include "passes/analysis/Stages.h"
+#include "passes/choices/PipelineTimetable.h"
 #include "passes/keep/ParameterRules.h"
 #include "passes/keep/recompute/RecomputePlan.h"
 #include "passes/lower/Targets.h"
@@ -55,11 +57,14 @@ std::unique_ptr<Planner> Planner::create(ModuleOp model, const CompileOptions &o
 
 /// Checks what no pass would notice: patterns that fit nothing, and stages where there are none.
 LogicalResult Planner::check(const Choices &choices) {
-  auto mesh = (*placed)->getAttrOfType<MeshAttr>(module_attr::mesh);
-  int64_t stages = mesh ? std::max<int64_t>(1, mesh.getAxisSize(pipelineAxis)) : 1;
-  if (!choices.layers.empty() && static_cast<int64_t>(choices.layers.size()) != stages)
+  int64_t ranks = ranksAlongPipeline(*placed);
+  bool isFile = ranks > 1 && isCsv(choices.timetable);
+  if (!choices.layers.empty() && !isFile &&
+      (ranks == 1 ? choices.layers.size() != 1 : choices.layers.size() % static_cast<size_t>(ranks) != 0))
     return model.emitError("choices: layers says how many layers each of ")
-           << choices.layers.size() << " stages has, and the mesh has " << stages << " (axis '" << pipelineAxis << "')";
+           << choices.layers.size() << " stages has, and the mesh has " << ranks << " (axis '" << pipelineAxis << "')";
+  if (!stagesFor(choices))
+    return failure();
   std::vector<std::string> names;
   if (auto parameters = model->getAttrOfType<ArrayAttr>(module_attr::parameters))
     for (auto parameter : parameters.getAsRange<ParamAttr>())
@@ -105,6 +110,16 @@ LogicalResult Planner::check(const Choices &choices) {
   return success();
 }
 
+/// A module without functions that says which stages these choices lead to; null after an error.
+OwningOpRef<ModuleOp> Planner::stagesFor(const Choices &choices) const {
+  ModuleOp module = placed.get();
+  OwningOpRef<ModuleOp> cut = ModuleOp::create(module.getLoc());
+  (*cut)->setAttrs(module->getAttrDictionary());
+  if (failed(setStages(*cut, options, choices)))
+    return nullptr;
+  return cut;
+}
+
 std::vector<PlannedLayer> Planner::layers(const Choices &choices) const {
   ModuleOp module = placed.get();
   llvm::SetVector<LayerAttr> met;
@@ -112,14 +127,16 @@ std::vector<PlannedLayer> Planner::layers(const Choices &choices) const {
     for (Operation &op : function.front())
       if (LayerAttr layer = marksOf(&op).layer)
         met.insert(layer);
-  SmallVector<int64_t> stageOf;
-  if (choices.layers.empty())
-    stageOf = stagesOfLayers(module, static_cast<int64_t>(met.size()));
-  for (auto [stage, count] : llvm::enumerate(choices.layers))
-    stageOf.append(count, static_cast<int64_t>(stage));
   std::vector<PlannedLayer> layers;
+  OwningOpRef<ModuleOp> cut = stagesFor(choices);
+  SmallVector<int64_t> rankOf, stageOf;
+  if (cut) {
+    rankOf = stageRanksOf(*cut);
+    stageOf = stagesOfLayers(*cut, static_cast<int64_t>(met.size()));
+  }
   for (auto [index, layer] : llvm::enumerate(met)) // planning reports other numbers of layers
-    layers.push_back({layer.getList().str(), index < stageOf.size() ? static_cast<size_t>(stageOf[index]) : 0});
+    layers.push_back(
+        {layer.getList().str(), index < stageOf.size() ? static_cast<size_t>(rankOf[stageOf[index]]) : 0});
   return layers;
 }
 
@@ -147,8 +164,6 @@ FailureOr<OwningOpRef<ModuleOp>> Planner::lower(const Choices &choices, bool isL
   if (failed(check(choices)))
     return failure();
   OwningOpRef<ModuleOp> module = isLast ? std::move(placed) : OwningOpRef<ModuleOp>(placed->clone());
-  if (!choices.layers.empty())
-    (*module)->setAttr(module_attr::stageLayers, DenseI64ArrayAttr::get(module->getContext(), choices.layers));
   if (failed(runPhases(*module, options, choices, Phase::Keep, Phase::How, isForProgram)))
     return markBroken(*module);
   return module;
@@ -190,8 +205,8 @@ FailureOr<std::shared_ptr<Planner::Step>> Planner::stepFor(const Choices &choice
     return markBroken(**module);
   Kernels kernels(**module);
   step->rows = decidedRows(**module);
-  for (int64_t stage = 0; stage < stagesOf(**module); ++stage) {
-    ReadRole read = readRole(**module, kernels, stage);
+  for (int64_t role = 0; role < rolesOf(**module); ++role) {
+    ReadRole read = readRole(**module, kernels, role);
     if (failed(describeCommands(read, kernels)))
       return failure();
     step->roles.push_back(std::make_unique<Role>(std::move(read.role)));

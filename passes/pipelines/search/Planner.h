@@ -39,7 +39,7 @@ struct PlannedRole {
 /// A layer of the model.
 struct PlannedLayer {
   std::string list; ///< "h"
-  size_t stage;
+  size_t stage; ///< the role that has it: of ranks with several stages
 };
 
 struct Plan {
@@ -96,6 +96,7 @@ private:
 
   Planner(mlir::ModuleOp model, const CompileOptions &options);
   mlir::LogicalResult check(const Choices &choices);
+  mlir::OwningOpRef<mlir::ModuleOp> stagesFor(const Choices &choices) const;
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lower(const Choices &choices, bool isLast, bool isForProgram);
   mlir::FailureOr<std::shared_ptr<Step>> stepFor(const Choices &choices);
   void remember(std::shared_ptr<Step> step);

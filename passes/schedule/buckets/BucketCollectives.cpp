@@ -1,4 +1,5 @@
 // Moves starts that go together next to each other; see Passes.td.
+#include "passes/analysis/Stages.h"
 #include "passes/schedule/buckets/BucketCollectives.h"
 #include "passes/schedule/Passes.h"
 #include "passes/schedule/ReadStep.h"
@@ -30,8 +31,8 @@ struct BucketCollectives : dtc::impl::BucketCollectivesBase<BucketCollectives> {
     dtc::Kernels kernels(module);
     std::deque<dtc::ReadRole> roles;
     std::vector<const dtc::FlatRole *> flat;
-    for (int64_t stage = 0; stage < dtc::stagesOf(module); ++stage) {
-      roles.push_back(dtc::readRole(module, kernels, stage));
+    for (int64_t role = 0; role < dtc::rolesOf(module); ++role) {
+      roles.push_back(dtc::readRole(module, kernels, role));
       if (failed(describeCommands(roles.back(), kernels)))
         return signalPassFailure();
       flat.push_back(&roles.back().role);

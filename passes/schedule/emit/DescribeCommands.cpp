@@ -66,10 +66,10 @@ static void nameCommands(const ReadRole::Function &read, FlatFunction &flat) {
   }
 }
 
-static void describeMeeting(CollectiveOpInterface op, int64_t stages, const FlatMove &move, FlatCommand &command) {
+static void describeMeeting(CollectiveOpInterface op, int64_t ranks, const FlatMove &move, FlatCommand &command) {
   for (AxisRefAttr axis : op.getCollectiveAxes())
     if (axis.getAxis().getValue() == pipelineAxis)
-      command.stages = stages == 64 ? ~uint64_t(0) : (uint64_t(1) << stages) - 1;
+      command.stages = ranks == 64 ? ~uint64_t(0) : (uint64_t(1) << ranks) - 1;
   if (ArrayRef<int32_t> members = op.getGroupMembers(); !members.empty()) {
     command.stages = 0;
     for (int32_t member : members)
@@ -106,9 +106,9 @@ abi::DataType narrowestType(Operation *op) {
   return narrowest.value_or(abi::F32);
 }
 
-static FlatMove moveOf(Type moved, ArrayAttr axes, int64_t shift, bool isForward, int64_t stage, MeshAttr mesh) {
+static FlatMove moveOf(Type moved, ArrayAttr axes, int64_t shift, Route route, MeshAttr mesh) {
   FlatMove move;
-  move.purpose = transferPurpose(stage, shift, isForward);
+  move.purpose = transferPurpose(route, mesh.getAxisSize(pipelineAxis));
   for (auto axis : axes.getAsRange<AxisRefAttr>())
     emitAxis(axis, mesh, *move.group.add_axes());
   move.payload = static_cast<double>(bytesOf(moved));
@@ -197,16 +197,16 @@ private:
     if (auto collective = dyn_cast<CollectiveOpInterface>(op)) {
       command.isAwaited = !isa<FutureType>(op->getResult(0).getType());
       addMove(moveOf(collective, mesh));
-      describeMeeting(collective, stagesOf(module), role.moves.back(), command);
+      describeMeeting(collective, rolesOf(module), role.moves.back(), command);
       describeBucket(collective, command);
     } else if (auto send = dyn_cast<SendOp>(op)) {
-      auto shift = static_cast<int64_t>(send.getShift());
       command.port = ports.lookup(send.getPort().identity());
-      addMove(moveOf(send.getOperand().getType(), send.getAxes(), shift, shift > 0, read.stage, mesh));
+      addMove(moveOf(send.getOperand().getType(), send.getAxes(), static_cast<int64_t>(send.getShift()),
+                     routeOf(op->getParentOfType<func::FuncOp>(), send.getPort()), mesh));
     } else if (auto receive = dyn_cast<RecvOp>(op)) {
-      auto shift = static_cast<int64_t>(receive.getShift());
       command.port = ports.lookup(receive.getPort().identity());
-      addMove(moveOf(receive.getResult().getType(), receive.getAxes(), shift, shift < 0, read.stage, mesh));
+      addMove(moveOf(receive.getResult().getType(), receive.getAxes(), static_cast<int64_t>(receive.getShift()),
+                     routeOf(op->getParentOfType<func::FuncOp>(), receive.getPort()), mesh));
     } else if (auto await = dyn_cast<AwaitOp>(op)) {
       command.port = ports.lookup(await.getPort().identity());
     }

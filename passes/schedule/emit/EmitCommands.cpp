@@ -71,17 +71,16 @@ static DenseSet<Operation *> partsIn(func::FuncOp function) {
   return parts;
 }
 
-FailureOr<llvm::StringMap<std::string>> CommandEmitter::emit(int64_t number, ArenaLayout &layout) {
-  stage = number;
+FailureOr<llvm::StringMap<std::string>> CommandEmitter::emit(int64_t role, ArenaLayout &layout) {
   arena = &layout;
   nextToken = 0;
-  siteIndices.clear();
   tokens.clear();
   transferTokens.clear();
   llvm::StringMap<std::string> listOf;
   int before = manifest.lists_size();
-  for (func::FuncOp func : functionsOf(module, stage)) {
+  for (func::FuncOp func : functionsOf(module, role)) {
     function = func;
+    stage = dutyOf(func) ? dutyOf(func).getStage() : 0;
     list = manifest.add_lists();
     list->set_name(func.getName().str());
     list->set_duty(abiDutyOf(dt::dutyOf(func)));
@@ -95,9 +94,9 @@ FailureOr<llvm::StringMap<std::string>> CommandEmitter::emit(int64_t number, Are
   return listOf;
 }
 
-/// An equal list of an earlier stage replaces the last one.
+/// An equal list of an earlier role replaces the last one.
 std::string CommandEmitter::findOrKeep(abi::CommandList *emitted, int before) {
-  if (before == 0) // the first stage, or the only one
+  if (before == 0) // the first role, or the only one
     return emitted->name();
   std::string name = std::exchange(*emitted->mutable_name(), "");
   std::string own = emitted->SerializeAsString();
@@ -181,7 +180,7 @@ uint32_t CommandEmitter::kernelIndex(StringRef symbol, function_ref<void(abi::Ke
 
 uint32_t CommandEmitter::siteIndex(int64_t site) {
   abi::Stage &table = *manifest.mutable_stages(static_cast<int>(stage));
-  auto [entry, isNew] = siteIndices.try_emplace(site, table.sites_size());
+  auto [entry, isNew] = siteIndices.try_emplace({stage, site}, table.sites_size());
   if (isNew)
     table.add_sites(site);
   return entry->second;

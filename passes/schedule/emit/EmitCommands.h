@@ -1,6 +1,7 @@
 // Turns each function into a list of commands.
 #pragma once
 
+#include "passes/analysis/Stages.h"
 #include "passes/lower/kernels/Kernels.h"
 #include "passes/schedule/emit/Channels.h"
 #include "passes/schedule/launches/JoinedLaunches.h"
@@ -13,9 +14,10 @@ void emitAxis(mlir::dt::AxisRefAttr ref, mlir::dt::MeshAttr mesh, abi::AxisRef &
 
 /// What ranks meet for: each purpose has a channel of its own.
 inline constexpr llvm::StringLiteral collectivePurpose = "collectives";
-/// The purpose of what a stage sends or receives: each cut and direction has a channel of its own, since what waits for
-/// one stage must not hold up what another stage waits for. Of three cuts in a row the first and the third never meet.
-std::string transferPurpose(int64_t stage, int64_t shift, bool isForward);
+/// The purpose of what one rank along the pipeline sends another: those two have a channel of their own in each
+/// direction, since what waits for one rank must not hold up what another waits for. Of three neighbours in a row the
+/// first and the third pair never meet.
+std::string transferPurpose(Route route, int64_t ranks);
 
 /// The layers that a manifest names, in the order of their first mention.
 class LayerTable {
@@ -34,8 +36,8 @@ private:
 class CommandEmitter {
 public:
   CommandEmitter(mlir::ModuleOp module, LayerTable &layers, abi::Manifest &manifest);
-  /// Emits the lists of one stage. Returns the list of each function: an earlier stage's if it is equal.
-  mlir::FailureOr<llvm::StringMap<std::string>> emit(int64_t stage, ArenaLayout &arena);
+  /// Emits the lists of one role. Returns the list of each function: an earlier role's if it is equal.
+  mlir::FailureOr<llvm::StringMap<std::string>> emit(int64_t role, ArenaLayout &arena);
 
 private:
   mlir::LogicalResult emitOperation(mlir::Operation *op);
@@ -48,7 +50,7 @@ private:
   mlir::LogicalResult emitHostCopy(mlir::dt::HostCopyOpInterface op);
   void emitSend(mlir::dt::SendOp op);
   void emitReceive(mlir::dt::RecvOp op);
-  void describeTransfer(mlir::Value value, mlir::dt::PortAttr port, mlir::ArrayAttr over, int64_t shift, bool isForward,
+  void describeTransfer(mlir::Value value, mlir::dt::PortAttr port, mlir::ArrayAttr over, int64_t shift,
                         abi::Transfer &out);
   void emitAwait(mlir::dt::AwaitOp op);
   uint32_t tokenOf(mlir::dt::PortAttr port);
@@ -68,8 +70,8 @@ private:
   uint32_t locationIndex(mlir::Operation *op);
 
   mlir::ModuleOp module;
-  ArenaLayout *arena = nullptr; ///< of the stage
-  int64_t stage = 0;
+  ArenaLayout *arena = nullptr; ///< of the role
+  int64_t stage = 0;            ///< of the function
   LayerTable &layers;
   abi::Manifest &manifest;
   Kernels kernels;
@@ -82,7 +84,7 @@ private:
   std::vector<Meeting> meetings; ///< of the groups
   /// Locations within layers: several operations share one, and making its text takes long.
   llvm::DenseMap<std::pair<mlir::Attribute, mlir::Attribute>, uint32_t> locationsKnown;
-  llvm::DenseMap<int64_t, uint32_t> siteIndices;                   ///< in the stage
+  llvm::DenseMap<std::pair<int64_t, int64_t>, uint32_t> siteIndices; ///< by stage and site
   llvm::DenseMap<mlir::Value, uint32_t> tokens;                    ///< of what is started, by its future
   llvm::DenseMap<mlir::dt::PortIdentity, uint32_t> transferTokens; ///< of what is sent and received
   uint32_t nextToken = 0;                                          ///< of the role

@@ -7,6 +7,7 @@
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Names.h"
 #include "dialect/IR/Sources.h"
+#include "passes/analysis/Stages.h"
 
 using namespace mlir;
 using namespace mlir::dt;
@@ -137,9 +138,9 @@ static void emitSpaces(const ArenaLayout &arena, bool isCut, abi::Role &role) {
   }
 }
 
-/// The ranks of a stage: those of its number along the pipeline's axis.
-static void emitRanks(MeshAttr mesh, int64_t stage, abi::Role &role) {
-  int64_t outer = 1, stages = mesh.getAxisSize(pipelineAxis), inner = 1;
+/// The ranks of a role: those of its number along the pipeline's axis.
+static void emitRanks(MeshAttr mesh, int64_t number, abi::Role &role) {
+  int64_t outer = 1, length = mesh.getAxisSize(pipelineAxis), inner = 1;
   for (bool isBehind = false; AxisAttr axis : mesh.getAxes()) {
     if (axis.getName() == pipelineAxis)
       isBehind = true;
@@ -149,22 +150,22 @@ static void emitRanks(MeshAttr mesh, int64_t stage, abi::Role &role) {
   bool inRows = inner <= outer; // fewer ranges
   for (int64_t i = 0; i < std::min(inner, outer); ++i) {
     abi::RankRange &range = *role.add_ranks();
-    range.set_first(static_cast<uint32_t>(inRows ? stage * inner + i : i * stages * inner + stage * inner));
+    range.set_first(static_cast<uint32_t>(inRows ? number * inner + i : i * length * inner + number * inner));
     range.set_count(static_cast<uint32_t>(inRows ? outer : inner));
-    range.set_stride(static_cast<uint32_t>(inRows ? stages * inner : 1));
+    range.set_stride(static_cast<uint32_t>(inRows ? length * inner : 1));
   }
 }
 
-static LogicalResult emitRole(ModuleOp module, MeshAttr mesh, int64_t stage, CommandEmitter &commands,
+static LogicalResult emitRole(ModuleOp module, MeshAttr mesh, int64_t number, CommandEmitter &commands,
                               abi::Manifest &manifest) {
-  FailureOr<ArenaLayout> arena = ArenaLayout::read(module, stage);
+  FailureOr<ArenaLayout> arena = ArenaLayout::read(module, number);
   if (failed(arena))
     return failure();
-  bool isCut = stagesOf(module) > 1;
+  bool isCut = rolesOf(module) > 1;
   abi::Role &role = *manifest.add_roles();
-  role.set_name(nameOfRole(module, stage));
+  role.set_name(nameOfRole(module, number));
   if (isCut)
-    emitRanks(mesh, stage, role);
+    emitRanks(mesh, number, role);
   role.set_arena_bytes(arena->bytes());
   role.set_shared_begin(arena->sharedBegin());
   role.set_host_bytes(arena->hostBytes());
@@ -176,10 +177,10 @@ static LogicalResult emitRole(ModuleOp module, MeshAttr mesh, int64_t stage, Com
     use->set_category(category);
     use->set_bytes(bytes);
   }
-  FailureOr<llvm::StringMap<std::string>> lists = commands.emit(stage, *arena);
+  FailureOr<llvm::StringMap<std::string>> lists = commands.emit(number, *arena);
   if (failed(lists))
     return failure();
-  emitTimetables(module, stage, *lists, role);
+  emitTimetables(module, number, *lists, role);
   return success();
 }
 
@@ -212,8 +213,8 @@ LogicalResult emitManifest(ModuleOp module, abi::Manifest &manifest) {
       emitParameter(cast<ParamAttr>(parameter), layers, *manifest.add_parameters());
 
   CommandEmitter commands(module, layers, manifest);
-  for (int64_t stage = 0; stage < stagesOf(module); ++stage)
-    if (failed(emitRole(module, mesh, stage, commands, manifest)))
+  for (int64_t number = 0; number < rolesOf(module); ++number)
+    if (failed(emitRole(module, mesh, number, commands, manifest)))
       return failure();
   return success();
 }

@@ -4,6 +4,7 @@
 #include "passes/schedule/memory/ArenaLayout.h"
 
 #include "dialect/IR/Names.h"
+#include "passes/analysis/Stages.h"
 #include "runtime/abi/timetables.h"
 
 using namespace mlir;
@@ -23,21 +24,25 @@ abi::CommandList::Duty abiDutyOf(DutyAttr duty) {
     return abi::CommandList::BOTH_PASSES;
   case Task::Transfer:
     return abi::CommandList::TRANSFER;
+  case Task::Exchange:
+    return abi::CommandList::EXCHANGE;
+  case Task::InputGradients:
+    return abi::CommandList::INPUT_GRADIENTS;
+  case Task::WeightGradients:
+    return abi::CommandList::WEIGHT_GRADIENTS;
   }
   llvm_unreachable("all tasks are covered");
 }
 
-std::string nameOfRole(ModuleOp module, int64_t stage) {
-  return stagesOf(module) > 1 ? "stage " + std::to_string(stage) : "all";
-}
-
 /// Places of spaces that turned out to be empty are left out.
-static void emitEntry(EntryAttr entry, int64_t stage, const llvm::StringMap<std::string> &listOf, const abi::Role &role,
+static void emitEntry(ModuleOp module, EntryAttr entry, const llvm::StringMap<std::string> &listOf, const abi::Role &role,
                       abi::TimetableEntry &out) {
   StringRef function = entry.getFunction().getValue();
   auto list = listOf.find(function);
   out.set_list(list == listOf.end() ? function.str() : list->second);
-  out.set_stage(static_cast<uint32_t>(stage));
+  auto named = module.lookupSymbol<func::FuncOp>(function); // a verifier says where there is none
+  if (DutyAttr duty = named ? dutyOf(named) : DutyAttr())
+    out.set_stage(static_cast<uint32_t>(duty.getStage()));
   if (entry.getMicroBatch() >= 0)
     out.set_micro_batch(entry.getMicroBatch());
   for (auto [space, place] : llvm::zip(role.spaces(), entry.getPlaces()))
@@ -46,14 +51,14 @@ static void emitEntry(EntryAttr entry, int64_t stage, const llvm::StringMap<std:
     out.mutable_places()->RemoveLast();
 }
 
-void emitTimetables(ModuleOp module, int64_t stage, const llvm::StringMap<std::string> &listOf, abi::Role &role) {
+void emitTimetables(ModuleOp module, int64_t number, const llvm::StringMap<std::string> &listOf, abi::Role &role) {
   auto timetables = module->getAttrOfType<ArrayAttr>(module_attr::timetables);
   if (!timetables)
     return;
   for (auto timetable : timetables.getAsRange<TimetableAttr>())
-    if (timetable.getStage() == stage)
+    if (timetable.getRank() == number)
       for (EntryAttr entry : timetable.getEntries())
-        emitEntry(entry, stage, listOf, role, *abi::timetableIn(role, timetable.getName().getValue()).add_period());
+        emitEntry(module, entry, listOf, role, *abi::timetableIn(role, timetable.getName().getValue()).add_period());
 }
 
 } // namespace dtc

@@ -10,10 +10,7 @@ namespace dtc {
 /// What a list is for; `once` if it does not say.
 abi::CommandList::Duty abiDutyOf(mlir::dt::DutyAttr duty);
 
-/// The name in messages and `dtc inspect` for what the ranks of a stage do.
-std::string nameOfRole(mlir::ModuleOp module, int64_t stage);
-
-/// The timetables of a stage, one to one. `listOf`: the list of a function, which may be that of an equal one.
-void emitTimetables(mlir::ModuleOp module, int64_t stage, const llvm::StringMap<std::string> &listOf, abi::Role &role);
+/// The timetables of a role, one to one. `listOf`: the list of a function, which may be that of an equal one.
+void emitTimetables(mlir::ModuleOp module, int64_t number, const llvm::StringMap<std::string> &listOf, abi::Role &role);
 
 } // namespace dtc

@@ -30,15 +30,20 @@ static std::string nameWithinLayer(ModuleOp module, StringRef name) {
   return name.str();
 }
 
-std::string transferPurpose(int64_t stage, int64_t shift, bool isForward) {
-  int64_t cut = shift > 0 ? stage : stage - 1;
-  return (isForward ? "forward " : "backward ") + std::to_string(cut % 2);
+std::string transferPurpose(Route route, int64_t ranks) {
+  bool isNext = route.to == route.from + 1 || (route.from == ranks - 1 && route.to == 0 && ranks > 2);
+  bool isPrevious = route.from == route.to + 1 || (route.to == ranks - 1 && route.from == 0 && ranks > 2);
+  if (!isNext && !isPrevious)
+    return std::to_string(route.from) + " to " + std::to_string(route.to);
+  int64_t first = isNext ? route.from : route.to; // of the two
+  bool closesOddRing = first == ranks - 1 && ranks % 2 == 1;
+  return (isNext ? "forward " : "backward ") + std::to_string(closesOddRing ? 2 : first % 2);
 }
 
-void CommandEmitter::describeTransfer(Value value, PortAttr port, ArrayAttr over, int64_t shift, bool isForward,
+void CommandEmitter::describeTransfer(Value value, PortAttr port, ArrayAttr over, int64_t shift,
                                       abi::Transfer &out) {
   SmallVector<AxisRefAttr> axes = llvm::map_to_vector(over, [](Attribute axis) { return cast<AxisRefAttr>(axis); });
-  out.set_group(groupIndex(axes, {}, transferPurpose(stage, shift, isForward)));
+  out.set_group(groupIndex(axes, {}, transferPurpose(routeOf(function, port), ranksAlongPipeline(module))));
   out.set_shift(shift);
   out.set_type(elementTypeOf(value.getType()).type);
   out.set_buffer(addressOf(value));
@@ -49,14 +54,12 @@ void CommandEmitter::describeTransfer(Value value, PortAttr port, ArrayAttr over
 }
 
 void CommandEmitter::emitSend(SendOp op) {
-  auto shift = static_cast<int64_t>(op.getShift());
-  describeTransfer(op.getOperand(), op.getPort(), op.getAxes(), shift, /*isForward=*/shift > 0,
+  describeTransfer(op.getOperand(), op.getPort(), op.getAxes(), static_cast<int64_t>(op.getShift()),
                    *addCommand(op).mutable_send());
 }
 
 void CommandEmitter::emitReceive(RecvOp op) {
-  auto shift = static_cast<int64_t>(op.getShift());
-  describeTransfer(op.getResult(), op.getPort(), op.getAxes(), shift, /*isForward=*/shift < 0,
+  describeTransfer(op.getResult(), op.getPort(), op.getAxes(), static_cast<int64_t>(op.getShift()),
                    *addCommand(op).mutable_recv());
 }
 

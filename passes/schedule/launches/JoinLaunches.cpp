@@ -8,15 +8,15 @@ namespace dtc {
 
 namespace {
 
-using Range = std::pair<uint64_t, uint64_t>;
-Range rangeOf(const LaunchBuffer &buffer) { return {buffer.begin, buffer.end}; }
+using ByteRange = std::pair<uint64_t, uint64_t>;
+ByteRange rangeOf(const LaunchBuffer &buffer) { return {buffer.begin, buffer.end}; }
 
 /// Which group touched each byte last.
 class LastGroups {
 public:
-  void mark(Range range, int group);
+  void mark(ByteRange range, int group);
   /// The last group that touched a part of the range, or -1.
-  int in(Range range) const;
+  int in(ByteRange range) const;
 
 private:
   struct Piece {
@@ -66,7 +66,7 @@ void LastGroups::splitAt(uint64_t address) {
   piece->second.end = address;
 }
 
-void LastGroups::mark(Range range, int group) {
+void LastGroups::mark(ByteRange range, int group) {
   splitAt(range.first);
   splitAt(range.second);
   uint64_t at = range.first; // all before it in the range is marked
@@ -80,7 +80,7 @@ void LastGroups::mark(Range range, int group) {
     pieces.emplace(at, Piece{range.second, group});
 }
 
-int LastGroups::in(Range range) const {
+int LastGroups::in(ByteRange range) const {
   auto piece = pieces.upper_bound(range.first);
   if (piece != pieces.begin() && std::prev(piece)->second.end > range.first)
     --piece;

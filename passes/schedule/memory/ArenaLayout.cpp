@@ -2,6 +2,7 @@
 #include "passes/schedule/memory/ArenaLayout.h"
 
 #include "dialect/IR/Names.h"
+#include "passes/analysis/Stages.h"
 #include "passes/lower/Targets.h"
 #include "runtime/abi/addresses.h"
 
@@ -10,43 +11,30 @@ using namespace mlir::dt;
 
 namespace dtc {
 
-int64_t stagesOf(ModuleOp module) {
-  auto stages = module->getAttrOfType<ArrayAttr>(module_attr::stages);
-  return stages ? static_cast<int64_t>(stages.size()) : 1;
-}
-
-SmallVector<func::FuncOp> functionsOf(ModuleOp module, int64_t stage) {
-  SmallVector<func::FuncOp> functions;
-  for (auto function : module.getOps<func::FuncOp>())
-    if (DutyAttr duty = dutyOf(function); !duty || duty.getStage() == stage)
-      functions.push_back(function);
-  return functions;
-}
-
-SmallVector<uint32_t> placesOf(ModuleOp module, int64_t stage) {
+SmallVector<uint32_t> placesOf(ModuleOp module, int64_t role) {
   SmallVector<uint32_t> places(numSpaces, 1);
   if (auto timetables = module->getAttrOfType<ArrayAttr>(module_attr::timetables))
     for (auto timetable : timetables.getAsRange<TimetableAttr>())
-      for (EntryAttr entry : timetable.getStage() == stage ? timetable.getEntries() : ArrayRef<EntryAttr>())
+      for (EntryAttr entry : timetable.getRank() == role ? timetable.getEntries() : ArrayRef<EntryAttr>())
         for (auto [most, place] : llvm::zip(places, entry.getPlaces()))
           most = std::max(most, static_cast<uint32_t>(place + 1));
   return places;
 }
 
-FailureOr<ArenaLayout> ArenaLayout::read(ModuleOp module, int64_t stage) {
+FailureOr<ArenaLayout> ArenaLayout::read(ModuleOp module, int64_t role) {
   ArenaLayout arena;
-  if (failed(arena.readModule(module, stage)))
+  if (failed(arena.readModule(module, role)))
     return failure();
-  for (func::FuncOp function : functionsOf(module, stage))
+  for (func::FuncOp function : functionsOf(module, role))
     if (failed(arena.readFunction(function)))
       return failure();
   return arena;
 }
 
-LogicalResult ArenaLayout::readModule(ModuleOp module, int64_t stage) {
+LogicalResult ArenaLayout::readModule(ModuleOp module, int64_t role) {
   Attribute ofModule = module->getAttr(arenaAttr);
-  if (auto ofStages = dyn_cast_or_null<ArrayAttr>(ofModule))
-    ofModule = stage < static_cast<int64_t>(ofStages.size()) ? ofStages[stage] : Attribute();
+  if (auto ofRoles = dyn_cast_or_null<ArrayAttr>(ofModule))
+    ofModule = role < static_cast<int64_t>(ofRoles.size()) ? ofRoles[role] : Attribute();
   auto arena = dyn_cast_or_null<DictionaryAttr>(ofModule);
   auto bytes = arena ? arena.getAs<IntegerAttr>("bytes") : IntegerAttr();
   auto begin = arena ? arena.getAs<IntegerAttr>("shared") : IntegerAttr();
@@ -143,6 +131,7 @@ LogicalResult ArenaLayout::readPort(func::FuncOp function, PortAttr port, Type t
     return function.emitError("M2: ") << port.describe() << " lies at " << at << ", in another function at "
                                       << named[known->second].offset;
   }
+  named[known->second].stages |= uint64_t(1) << ownerOf(function, port);
   return success();
 }
 

@@ -39,25 +39,22 @@ struct FunctionOffsets {
 /// What a tensor that functions hand to each other holds.
 Holds holdsOf(mlir::dt::PortAttr port);
 
-/// How many stages the module's model has been cut into.
-int64_t stagesOf(mlir::ModuleOp module);
-/// The functions of a stage; all if the module has not been cut.
-llvm::SmallVector<mlir::func::FuncOp> functionsOf(mlir::ModuleOp module, int64_t stage);
-/// How many places each space has, as the stage's timetables say.
-llvm::SmallVector<uint32_t> placesOf(mlir::ModuleOp module, int64_t stage);
+/// How many places each space has, as the role's timetables say.
+llvm::SmallVector<uint32_t> placesOf(mlir::ModuleOp module, int64_t role);
 
 /// A tensor that functions hand to each other.
 struct PlacedTensor {
   mlir::dt::PortAttr port;
   mlir::RankedTensorType localType;
   uint64_t offset;
+  uint64_t stages = 0; ///< whose micro-batches it belongs to, as bits
   uint64_t bytes() const { return mlir::dt::bytesOf(localType); }
 };
 
 class ArenaLayout {
 public:
-  /// Reads the layout of one stage. Emits an error if the module lacks one of the attributes.
-  static mlir::FailureOr<ArenaLayout> read(mlir::ModuleOp module, int64_t stage = 0);
+  /// Reads the layout of one role (Stages.h). Emits an error if the module lacks one of the attributes.
+  static mlir::FailureOr<ArenaLayout> read(mlir::ModuleOp module, int64_t role = 0);
 
   uint64_t bytes() const { return extent.bytes; }
   uint64_t sharedBegin() const { return extent.shared; }
@@ -86,7 +83,7 @@ public:
   std::vector<std::pair<std::string, uint64_t>> memoryUse() const;
 
 private:
-  mlir::LogicalResult readModule(mlir::ModuleOp module, int64_t stage);
+  mlir::LogicalResult readModule(mlir::ModuleOp module, int64_t role);
   mlir::LogicalResult readSpaces(mlir::ModuleOp module, mlir::DictionaryAttr arena);
   mlir::LogicalResult readFunction(mlir::func::FuncOp function);
   mlir::LogicalResult readValues(mlir::func::FuncOp function, llvm::ArrayRef<int64_t> left);

@@ -19,12 +19,12 @@ static LogicalResult checkInPlace(const ReadRole &read) {
   return success();
 }
 
-FailureOr<MemoryPlan> MemoryPlan::compute(ModuleOp module, int64_t stage) {
+FailureOr<MemoryPlan> MemoryPlan::compute(ModuleOp module, int64_t role) {
   Kernels kernels(module);
   if (failed(kernels.describeAll()))
     return failure();
   MemoryPlan plan;
-  plan.read = std::make_unique<ReadRole>(readRole(module, kernels, stage));
+  plan.read = std::make_unique<ReadRole>(readRole(module, kernels, role));
   if (failed(checkInPlace(*plan.read)))
     return failure();
   for (auto [number, port] : llvm::enumerate(plan.read->ports))

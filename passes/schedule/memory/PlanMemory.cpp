@@ -1,4 +1,5 @@
 // Records where every tensor is; see Passes.td.
+#include "passes/analysis/Stages.h"
 #include "passes/schedule/Passes.h"
 #include "passes/schedule/memory/ArenaLayout.h"
 #include "passes/schedule/memory/MemoryPlan.h"
@@ -24,19 +25,19 @@ struct PlanMemory : dtc::impl::PlanMemoryBase<PlanMemory> {
     Builder builder(&getContext());
     std::deque<dtc::MemoryPlan> plans;
     SmallVector<Attribute> arenas;
-    for (int64_t stage = 0; stage < dtc::stagesOf(getOperation()); ++stage) {
-      FailureOr<dtc::MemoryPlan> plan = dtc::MemoryPlan::compute(getOperation(), stage);
+    for (int64_t role = 0; role < dtc::rolesOf(getOperation()); ++role) {
+      FailureOr<dtc::MemoryPlan> plan = dtc::MemoryPlan::compute(getOperation(), role);
       if (failed(plan))
         return signalPassFailure();
       arenas.push_back(describe(*plan));
-      for (func::FuncOp function : dtc::functionsOf(getOperation(), stage))
+      for (func::FuncOp function : dtc::functionsOf(getOperation(), role))
         write(function, *plan);
       plans.emplace_back(std::move(*plan));
     }
     getOperation()->setAttr(dtc::arenaAttr, arenas.size() == 1 ? arenas.front() : builder.getArrayAttr(arenas));
-    for (auto [stage, plan] : llvm::enumerate(plans))
+    for (auto [role, plan] : llvm::enumerate(plans))
       if (limit != 0 && plan.arenaBytes() > limit) {
-        reportPeak(plan, static_cast<int64_t>(stage));
+        reportPeak(plan, static_cast<int64_t>(role));
         return signalPassFailure();
       }
   }
@@ -56,13 +57,13 @@ struct PlanMemory : dtc::impl::PlanMemoryBase<PlanMemory> {
     return builder.getDictionaryAttr(arena);
   }
 
-  void reportPeak(const dtc::MemoryPlan &plan, int64_t stage) {
-    InFlightDiagnostic error = dtc::stagesOf(getOperation()) == 1
-                                   ? getOperation().emitError("a rank needs ")
-                                   : getOperation().emitError("a rank of stage ") << stage << " of the pipeline needs ";
-    error << plan.arenaBytes() << " bytes, the limit is " << uint64_t(limit)
+  void reportPeak(const dtc::MemoryPlan &plan, int64_t role) {
+    InFlightDiagnostic error = getOperation().emitError("a rank ");
+    if (dtc::rolesOf(getOperation()) > 1)
+      error << "of " << dtc::nameOfRole(getOperation(), role) << " of the pipeline ";
+    error << "needs " << plan.arenaBytes() << " bytes, the limit is " << uint64_t(limit)
           << "; use more ranks, a smaller micro-batch or more accumulation";
-    if (FailureOr<dtc::ArenaLayout> arena = dtc::ArenaLayout::read(getOperation(), stage); succeeded(arena))
+    if (FailureOr<dtc::ArenaLayout> arena = dtc::ArenaLayout::read(getOperation(), role); succeeded(arena))
       for (auto [category, bytes] : arena->memoryUse())
         error.attachNote() << category << ": " << bytes << " bytes";
     constexpr size_t most = 10;

@@ -1,4 +1,5 @@
 // Moves operations as a choice says; see Passes.td.
+#include "passes/analysis/Stages.h"
 #include "passes/schedule/order/OrderCommands.h"
 #include "passes/schedule/Passes.h"
 #include "passes/schedule/ReadStep.h"
@@ -27,8 +28,8 @@ struct OrderCommands : dtc::impl::OrderCommandsBase<OrderCommands> {
       return;
     dtc::Kernels kernels(module);
     std::deque<dtc::ReadRole> roles;
-    for (int64_t stage = 0; stage < dtc::stagesOf(module); ++stage) {
-      roles.push_back(dtc::readRole(module, kernels, stage));
+    for (int64_t role = 0; role < dtc::rolesOf(module); ++role) {
+      roles.push_back(dtc::readRole(module, kernels, role));
       if (failed(describeCommands(roles.back(), kernels)))
         return signalPassFailure();
     }

@@ -1,5 +1,6 @@
 #include "passes/schedule/timetables/CheckTimetables.h"
 
+#include "passes/analysis/Stages.h"
 #include "passes/schedule/Spaces.h"
 #include "passes/schedule/emit/EmitTimetables.h"
 #include "passes/schedule/memory/ArenaLayout.h"
@@ -17,7 +18,7 @@ namespace dtc {
 
 namespace {
 
-/// The ports of a stage's functions, as parts of memory.
+/// The ports of a role's functions, as parts of memory.
 class JudgedPorts {
 public:
   void add(func::FuncOp function) {
@@ -54,22 +55,22 @@ private:
 } // namespace
 
 /// A role with the spaces that timetables know, each with as many places as they use.
-static abi::Role roleOf(ModuleOp module, int64_t stage) {
+static abi::Role judgedRole(ModuleOp module, int64_t number) {
   abi::Role role;
-  role.set_name(nameOfRole(module, stage));
+  role.set_name(nameOfRole(module, number));
   for (StringRef name : spaceNames) {
     abi::Space &space = *role.add_spaces();
     space.set_name(name.str());
     space.set_places(std::numeric_limits<uint32_t>::max());
   }
-  emitTimetables(module, stage, {}, role);
+  emitTimetables(module, number, {}, role);
   return role;
 }
 
-LogicalResult checkTimetables(ModuleOp module, int64_t stage, int64_t microBatches) {
-  abi::Role role = roleOf(module, stage);
+LogicalResult checkTimetables(ModuleOp module, int64_t number, int64_t microBatches) {
+  abi::Role role = judgedRole(module, number);
   JudgedPorts ports;
-  for (func::FuncOp function : functionsOf(module, stage))
+  for (func::FuncOp function : functionsOf(module, number))
     ports.add(function);
   abi::JudgedLists lists = ports.take();
   for (const abi::Timetable &timetable : role.timetables()) {

@@ -1,11 +1,11 @@
 // Sends what stages of a pipeline hand on, and receives it; see Passes.td.
+#include "passes/analysis/Stages.h"
 #include "passes/schedule/Passes.h"
 #include "passes/schedule/TransferFunctions.h"
 
 #include "dialect/IR/Marks.h"
 #include "dialect/IR/Ops.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "llvm/ADT/SetVector.h"
 
 namespace dtc {
 #define GEN_PASS_DEF_INSERTTRANSFERS
@@ -17,10 +17,14 @@ using namespace mlir::dt;
 
 namespace {
 
-/// Activations go on to the next stage, gradients back.
-int64_t shiftOf(PortAttr port) {
-  return port.getKind() == PortKind::Sent || port.getKind() == PortKind::ReceivedGradient ? 1 : -1;
+/// How many places along the pipeline after this rank the other one is.
+int64_t shiftOf(func::FuncOp function, PortAttr port) {
+  dtc::Route route = dtc::routeOf(function, port);
+  return port.isSent() ? route.to - route.from : route.from - route.to;
 }
+
+/// Whether the other stage is on this rank, too. Then what it has made is copied.
+bool isLocal(func::FuncOp function, PortAttr port) { return dtc::routeOf(function, port).isLocal(); }
 
 ArrayAttr stageAxis(OpBuilder &builder) {
   return builder.getArrayAttr({AxisRefAttr::whole(builder.getStringAttr(pipelineAxis))});
@@ -34,10 +38,11 @@ struct InsertTransfers : dtc::impl::InsertTransfersBase<InsertTransfers> {
         continue;
       await(function);
       send(function);
-      meetBehindSends(function);
-      if (!dtc::receivedFor(function).empty() && !known.receiveOf(function))
-        known.add(makeReceive(function));
-      if (!dtc::sentBy(function).empty() && !known.sentOf(function))
+      if (SmallVector<unsigned> received = dtc::receivedFor(function); !received.empty() && !known.receiveOf(function))
+        known.add(isLocal(function, argumentPort(function, received.front())) ? makeCopy(function)
+                                                                              : makeReceive(function));
+      if (SmallVector<unsigned> sent = dtc::sentBy(function);
+          !sent.empty() && !isLocal(function, resultPort(function, sent.front())) && !known.sentOf(function))
         known.add(makeSent(function));
     }
   }
@@ -46,6 +51,8 @@ struct InsertTransfers : dtc::impl::InsertTransfersBase<InsertTransfers> {
   /// it reads is another stage's.
   static void await(func::FuncOp function) {
     for (unsigned index : dtc::receivedFor(function)) {
+      if (isLocal(function, argumentPort(function, index)))
+        continue;
       BlockArgument argument = function.getArgument(index);
       Operation *first = function.front().getTerminator();
       for (Operation *user : argument.getUsers())
@@ -62,46 +69,15 @@ struct InsertTransfers : dtc::impl::InsertTransfersBase<InsertTransfers> {
   static void send(func::FuncOp function) {
     Operation *end = function.front().getTerminator();
     for (unsigned index : dtc::sentBy(function)) {
+      PortAttr port = resultPort(function, index);
+      if (isLocal(function, port))
+        continue;
       Value value = end->getOperand(index);
       OpBuilder builder(function.getContext());
       builder.setInsertionPointAfterValue(value);
-      PortAttr port = resultPort(function, index);
-      auto sent = SendOp::create(builder, value.getLoc(), value, port, stageAxis(builder), shiftOf(port));
+      auto sent = SendOp::create(builder, value.getLoc(), value, port, stageAxis(builder), shiftOf(function, port));
       mark(sent, marksOf(value));
     }
-  }
-
-  /// A stage meets others only once it has sent what they wait for. Since ranks begin what they share in one order, it
-  /// could otherwise not get past the meeting before, for example to what its own send needs. What is made from a
-  /// meeting's result moves with it.
-  static void meetBehindSends(func::FuncOp function) {
-    Block &block = function.front();
-    Operation *last = nullptr;
-    for (SendOp sent : block.getOps<SendOp>())
-      last = sent;
-    if (!last)
-      return;
-    llvm::SetVector<Operation *> held;
-    for (Operation &op : llvm::make_range(block.begin(), last->getIterator())) {
-      if (auto collective = dyn_cast<CollectiveOpInterface>(op); collective && isAmongStages(collective))
-        held.insert(&op);
-      if (held.contains(&op))
-        for (Operation *user : op.getUsers())
-          if (Operation *here = block.findAncestorOpInBlock(*user); here->isBeforeInBlock(last))
-            held.insert(here);
-    }
-    for (SendOp sent : block.getOps<SendOp>())
-      if (llvm::any_of(sent->getOperands(), [&](Value value) { return held.contains(value.getDefiningOp()); }))
-        return; // it sends the result of a meeting
-    SmallVector<Operation *> ordered = held.takeVector();
-    llvm::sort(ordered, [](Operation *one, Operation *other) { return one->isBeforeInBlock(other); });
-    for (Operation *op : llvm::reverse(ordered))
-      op->moveAfter(last);
-  }
-
-  static bool isAmongStages(CollectiveOpInterface collective) {
-    return llvm::any_of(collective.getCollectiveAxes(),
-                        [](AxisRefAttr axis) { return axis.getAxis().getValue() == pipelineAxis; });
   }
 
   static func::FuncOp makeFunction(func::FuncOp function, StringRef what, TypeRange arguments, TypeRange results) {
@@ -128,13 +104,35 @@ struct InsertTransfers : dtc::impl::InsertTransfersBase<InsertTransfers> {
       PortAttr port = argumentPort(function, index);
       Operation *await = *function.getArgument(index).user_begin();
       auto received = RecvOp::create(builder, await->getLoc(), function.getArgumentTypes()[index], port,
-                                     stageAxis(builder), shiftOf(port));
+                                     stageAxis(builder), shiftOf(function, port));
       mark(received, marksOf(await));
       results.push_back(received);
     }
     func::ReturnOp::create(builder, receive.getLoc(), results);
     receive.setAllResultAttrs(attributes);
     return receive;
+  }
+
+  /// Copies what another stage of this rank has sent to where this one finds what it receives.
+  static func::FuncOp makeCopy(func::FuncOp function) {
+    SmallVector<unsigned> indices = dtc::receivedFor(function);
+    auto types = llvm::map_to_vector(indices, [&](unsigned index) { return function.getArgumentTypes()[index]; });
+    func::FuncOp copy = makeFunction(function, ".copy", types, types);
+    OpBuilder builder = OpBuilder::atBlockEnd(&copy.front());
+    SmallVector<Value> results;
+    for (auto [number, index] : llvm::enumerate(indices)) {
+      PortAttr port = argumentPort(function, index);
+      PortKind sent = port.getKind() == PortKind::Received ? PortKind::Sent : PortKind::SentGradient;
+      copy.setArgAttrs(number, portAttributes(port.withKind(sent)));
+      Location loc = function.getArgument(index).getLoc();
+      results.push_back(CopyOp::create(builder, loc, copy.getArgument(number)));
+      Operation *reader = *function.getArgument(index).user_begin();
+      mark(results.back().getDefiningOp(), {{}, marksOf(reader).direction});
+    }
+    func::ReturnOp::create(builder, copy.getLoc(), results);
+    copy.setAllResultAttrs(
+        llvm::map_to_vector(indices, [&](unsigned index) { return function.getArgAttrDict(index); }));
+    return copy;
   }
 
   static func::FuncOp makeSent(func::FuncOp function) {

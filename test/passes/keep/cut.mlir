@@ -55,16 +55,21 @@ func.func @update(%w0: tensor<8xf32> {dt.port = #dt.port<parameter "h.0.w">},
 // -----
 
 // A parameter that two stages read: each has its summand of the gradient, which is added up over both before it is
-// squared. A number that all gradients make is added up over all stages, and known to all.
+// squared. A number that all gradients make is added up over all stages, and known to all. Ranks do this behind all
+// passes.
 
 // CHECK-LABEL: func.func @micro_last.backward.2
 // CHECK: %[[G:.*]] = dt.mul %{{.*}}, %{{.*}} {dt.direction = #dt.direction<weight_gradient>}
-// CHECK: %[[LONE:.*]] = dt.barrier %[[G]]
-// CHECK-NEXT: %[[SUM:.*]] = dt.all_reduce sum %[[LONE]] over [#dt.axis_ref<"pp", 1, 0>] members [0, 2] {dt.direction = #dt.direction<update>, reason = "partial over stages 0, 2 of the pipeline"}
+// CHECK-NEXT: dt.mul
+// CHECK-NEXT: dt.mul
+// CHECK-NEXT: return
+// CHECK: func.func @micro_last.exchange.2(%[[OWN:.*]]: tensor<8xf32> {dt.port = #dt.port<reduced_gradient "tied">})
+// CHECK-SAME: attributes {dt.duty = #dt.duty<exchange, stage = 2, timetable = "step", for = none>}
+// CHECK-NEXT: %[[SUM:.*]] = dt.all_reduce sum %[[OWN]] over [#dt.axis_ref<"pp", 1, 0>] members [0, 2] {dt.direction = #dt.direction<update>, reason = "partial over stages 0, 2 of the pipeline"}
 // The first of the two stages counts the square; this one makes none and adds nothing.
 // CHECK-NEXT: %[[NONE:.*]] = dt.constant dense<0.000000e+00> : tensor<16xf32>
 // CHECK-NEXT: %[[ALL:.*]] = dt.all_reduce sum %[[NONE]] over [#dt.axis_ref<"pp", 1, 0>] {dt.direction = #dt.direction<update>, reason = "partial over stages 0, 1, 2 of the pipeline"}
-// CHECK-NEXT: return %{{.*}}, %[[SUM]], %[[ALL]]
+// CHECK-NEXT: return %[[SUM]], %[[ALL]]
 
 module attributes {dt.mesh = #dt.mesh<"pp" = 3>} {
 func.func @micro_last(%w: tensor<8xf32> {dt.port = #dt.port<parameter "tied">},
@@ -180,5 +185,77 @@ func.func @micro_next(%w: tensor<8x8xf32> {dt.port = #dt.port<parameter "h.0.w">
   %g0 = dt.mul %d0, %z {dt.direction = #dt.direction<weight_gradient>, dt.layer = #dt.layer<"h"[0]>} : tensor<8x8xf32>
   %gb = dt.mul %d0, %y {dt.direction = #dt.direction<weight_gradient>, dt.layer = #dt.layer<"h"[0]>} : tensor<8x8xf32>
   return %g0, %gb, %g1 : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
+}
+}
+
+// -----
+
+// Ranks with two stages each, as a V: the first rank has the first and the last stage, and so both summands of the tied
+// parameter's gradient. It keeps them apart, adds them up behind all passes and asks nobody.
+
+// CHECK: func.func @micro_last.backward.3(
+// CHECK-SAME: tensor<8xf32> {dt.port = #dt.port<reduced_gradient "stage_3" of "tied">})
+// CHECK: func.func @micro_last.backward.0(
+// CHECK-SAME: -> (tensor<8xf32> {dt.port = #dt.port<reduced_gradient "tied">})
+// CHECK: func.func @micro_last.exchange.0(%[[A:.*]]: tensor<8xf32> {dt.port = #dt.port<reduced_gradient "tied">}, %[[B:.*]]: tensor<8xf32> {dt.port = #dt.port<reduced_gradient "stage_3" of "tied">})
+// CHECK-NEXT: %[[SUM:.*]] = dt.add %[[A]], %[[B]] {dt.direction = #dt.direction<update>}
+// CHECK-NEXT: return %[[SUM]]
+// CHECK: func.func @update.0(%{{.*}}: tensor<8xf32> {dt.port = #dt.port<parameter "tied">}, %{{.*}}: tensor<8xf32> {dt.port = #dt.port<reduced_gradient "tied">})
+// CHECK-NOT: func.func @update.1
+
+module attributes {dt.mesh = #dt.mesh<"pp" = 2>, dt.stage_ranks = array<i64: 0, 1, 1, 0>} {
+func.func @micro_last(%w: tensor<8xf32> {dt.port = #dt.port<parameter "tied">}, %x: tensor<8xf32> {dt.port = #dt.port<input "x">})
+    -> (tensor<8xf32> {dt.port = #dt.port<reduced_gradient "tied">}) {
+  %y = dt.mul %x, %w {dt.direction = #dt.direction<forward>} : tensor<8xf32> loc("embedding")
+  %y0 = dt.exp %y {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[0]>} : tensor<8xf32> loc("h.0")
+  %y1 = dt.exp %y0 {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[1]>} : tensor<8xf32> loc("h.1")
+  %y2 = dt.exp %y1 {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[2]>} : tensor<8xf32> loc("h.2")
+  %y3 = dt.exp %y2 {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[3]>} : tensor<8xf32> loc("h.3")
+  %gw = dt.mul %y3, %y3 {dt.direction = #dt.direction<weight_gradient>} : tensor<8xf32>
+  %d3 = dt.mul %y3, %w {dt.direction = #dt.direction<input_gradient>, dt.layer = #dt.layer<"h"[3]>} : tensor<8xf32> loc("h.3")
+  %d2 = dt.mul %d3, %y2 {dt.direction = #dt.direction<input_gradient>, dt.layer = #dt.layer<"h"[2]>} : tensor<8xf32> loc("h.2")
+  %d1 = dt.mul %d2, %y1 {dt.direction = #dt.direction<input_gradient>, dt.layer = #dt.layer<"h"[1]>} : tensor<8xf32> loc("h.1")
+  %d0 = dt.mul %d1, %y0 {dt.direction = #dt.direction<input_gradient>, dt.layer = #dt.layer<"h"[0]>} : tensor<8xf32> loc("h.0")
+  %ge = dt.mul %d0, %x {dt.direction = #dt.direction<weight_gradient>} : tensor<8xf32>
+  %g = dt.add %gw, %ge {dt.direction = #dt.direction<weight_gradient>} : tensor<8xf32>
+  return %g : tensor<8xf32>
+}
+func.func @update(%w: tensor<8xf32> {dt.port = #dt.port<parameter "tied">}, %g: tensor<8xf32> {dt.port = #dt.port<reduced_gradient "tied">})
+    -> (tensor<8xf32> {dt.port = #dt.port<parameter "tied">}) {
+  %n = dt.sub %w, %g {dt.direction = #dt.direction<update>} : tensor<8xf32>
+  return %n : tensor<8xf32>
+}
+}
+
+// -----
+
+// A split backward pass: the previous stage waits for the first part alone. What the second part reads is kept for it,
+// by the forward pass and by the first part. What the first part needs is computed there, whatever it is for.
+
+// CHECK: func.func @micro_last.inputs.1(
+// CHECK-SAME: -> (tensor<8xf32> {dt.port = #dt.port<stash "[[KEPT:[a-z]*]]">}, tensor<8xf32> {dt.port = #dt.port<sent_gradient "{{[^"]*}}">}) attributes {dt.duty = #dt.duty<input_gradients, stage = 1
+// CHECK: %[[D:.*]] = dt.mul {{.*}} {dt.direction = #dt.direction<weight_gradient>
+// CHECK: %[[D0:.*]] = dt.mul %[[D]], {{.*}} {dt.direction = #dt.direction<input_gradient>
+// CHECK-NEXT: return %[[D]], %[[D0]]
+// CHECK: func.func @micro_last.weights.1(%[[D:.*]]: tensor<8xf32> {dt.port = #dt.port<stash "[[KEPT]]">}, %[[Y0:.*]]: tensor<8xf32> {dt.port = #dt.port<received "{{[^"]*}}">})
+// CHECK-SAME: -> (tensor<8xf32> {dt.port = #dt.port<reduced_gradient "h.1.w">}) attributes {dt.duty = #dt.duty<weight_gradients, stage = 1
+// CHECK-NEXT: %[[G1:.*]] = dt.mul %[[D]], %[[Y0]]
+// CHECK-NEXT: return %[[G1]]
+// CHECK: func.func @micro_last.weights.0(%[[D0:.*]]: tensor<8xf32> {dt.port = #dt.port<received_gradient "{{.*}}">}, %{{.*}}: tensor<8xf32> {dt.port = #dt.port<input "x">})
+
+module attributes {dt.mesh = #dt.mesh<"pp" = 2>, dt.splits_backward} {
+func.func @micro_last(%w0: tensor<8xf32> {dt.port = #dt.port<parameter "h.0.w">},
+                      %w1: tensor<8xf32> {dt.port = #dt.port<parameter "h.1.w">},
+                      %x: tensor<8xf32> {dt.port = #dt.port<input "x">})
+    -> (tensor<8xf32> {dt.port = #dt.port<reduced_gradient "h.0.w">},
+        tensor<8xf32> {dt.port = #dt.port<reduced_gradient "h.1.w">}) {
+  %y0 = dt.mul %x, %w0 {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[0]>} : tensor<8xf32> loc("h.0")
+  %y1 = dt.mul %y0, %w1 {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[1]>} : tensor<8xf32> loc("h.1")
+  %e = dt.exp %y1 {dt.direction = #dt.direction<forward>} : tensor<8xf32> loc("head")
+  %d = dt.mul %e, %y0 {dt.direction = #dt.direction<weight_gradient>, dt.layer = #dt.layer<"h"[1]>} : tensor<8xf32> loc("both")
+  %g1 = dt.mul %d, %y0 {dt.direction = #dt.direction<weight_gradient>, dt.layer = #dt.layer<"h"[1]>} : tensor<8xf32>
+  %d0 = dt.mul %d, %w1 {dt.direction = #dt.direction<input_gradient>, dt.layer = #dt.layer<"h"[1]>} : tensor<8xf32> loc("h.1")
+  %g0 = dt.mul %d0, %x {dt.direction = #dt.direction<weight_gradient>, dt.layer = #dt.layer<"h"[0]>} : tensor<8xf32>
+  return %g0, %g1 : tensor<8xf32>, tensor<8xf32>
 }
 }

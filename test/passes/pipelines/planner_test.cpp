@@ -4,6 +4,7 @@
 
 #include "dialect/IR/Names.h"
 #include "mlir/Pass/PassManager.h"
+#include "passes/analysis/Stages.h"
 #include "passes/pipelines/search/PlannedStep.h"
 #include "passes/schedule/Passes.h"
 #include "passes/schedule/ReadStep.h"

@@ -6,13 +6,13 @@
 
 // The first of two stages. Places: 2 stash, 3 stash of collectives, 4 sent, 7 received gradients. Each receive is begun one
 // pass ahead, and when a third message would be under way, the first is waited for.
-// TURNS: dt.timetables = [#dt.timetable<"step", stage = 0, [
+// TURNS: dt.timetables = [#dt.timetable<"step", rank = 0, [
 // TURNS-SAME: <@forward, micro_batch = 0, places = [0, 0, 0, 0, 0]>, <@receive, micro_batch = 0, places = [0, 0, 0, 0, 0, 0, 0, 0]>,
 // TURNS-SAME: <@forward, micro_batch = 1, places = [0, 0, 1, 1, 1]>, <@backward, micro_batch = 0, places = [0, 0, 0, 0, 0, 0, 0, 0]>,
 // TURNS-SAME: <@receive, micro_batch = 1, places = [0, 0, 0, 0, 0, 0, 0, 0]>, <@sent, micro_batch = 0, places = [0, 0, 0, 0, 0]>,
 // TURNS-SAME: <@forward, micro_batch = 2, places = [0, 0, 0, 0, 0]>, <@receive, micro_batch = 2, places = [0, 0, 0, 0, 0, 0, 0, 1]>,
 
-// GPIPE: stage = 0, [
+// GPIPE: rank = 0, [
 // GPIPE-SAME: <@forward, micro_batch = 0, places = [0, 0, 0, 0, 0]>, <@forward, micro_batch = 1, places = [0, 0, 1, 1, 1]>,
 // GPIPE-SAME: <@receive, micro_batch = 0, places = [0, 0, 0, 0, 0, 0, 0, 0]>,
 // GPIPE-SAME: <@sent, micro_batch = 0, places = [0, 0, 0, 0, 0]>, <@forward, micro_batch = 2, places = [0, 0, 2, 2, 0]>
@@ -22,15 +22,15 @@
 // GPIPE-SAME: <@backward, micro_batch = 1
 // GPIPE-SAME: <@last, micro_batch = 2
 // GPIPE-SAME: <@sent, micro_batch = 1{{.*}} <@sent, micro_batch = 2{{.*}} <@update>]>
-// GPIPE-SAME: #dt.timetable<"evaluation", stage = 0, [<@eval, micro_batch = 0>]>
+// GPIPE-SAME: #dt.timetable<"evaluation", rank = 0, [<@eval, micro_batch = 0>]>
 
 // A lone micro-batch is the last one.
-// ONE: #dt.timetable<"step", stage = 0, [<@receive, micro_batch = 0, {{.*}}<@forward, micro_batch = 0, places = [0, 0, 0, 0, 0]>, <@last, micro_batch = 0
+// ONE: #dt.timetable<"step", rank = 0, [<@receive, micro_batch = 0, {{.*}}<@forward, micro_batch = 0, places = [0, 0, 0, 0, 0]>, <@last, micro_batch = 0
 // ONE-SAME: <@update>]>
 
 // IDLE: warning: a pipeline of 2 stages with 1 micro-batch a step: its stages stand idle for 50 % of the time or more; raise accumulation
 
-// UNKNOWN: error: unknown timetable 'fast'; there are naive, gpipe, 1f1b
+// UNKNOWN: error: timetable: there is no 'fast'; there are naive, gpipe, 1f1b
 
 module attributes {dt.mesh = #dt.mesh<"pp" = 2>, dt.stages = [[#dt.layer<"h"[0]>], [#dt.layer<"h"[1]>]]} {
 func.func @forward(%x: tensor<8xf32> {dt.port = #dt.port<input "x">})

@@ -18,7 +18,28 @@ TEST(Channels, KnowWhoMeets) {
   ofStages.add_axes()->set_axis("pp");
   EXPECT_EQ(meetingOf(collectivePurpose, ofStage), Within);
   EXPECT_EQ(meetingOf(collectivePurpose, ofStages), Across);
-  EXPECT_EQ(meetingOf(transferPurpose(/*stage=*/1, /*shift=*/1, /*isForward=*/true), ofStages), Moved);
+  EXPECT_EQ(meetingOf(transferPurpose({.from = 1, .to = 2}, /*ranks=*/4), ofStages), Moved);
+}
+
+// What a rank sends to one neighbour never waits behind what it sends to, or receives from, another one.
+TEST(Channels, OfNeighboursInARingDiffer) {
+  for (int64_t ranks : {2, 3, 4, 5, 6, 7}) {
+    std::vector<Route> routes;
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      routes.push_back({rank, (rank + 1) % ranks});
+      if (ranks > 2)
+        routes.push_back({(rank + 1) % ranks, rank});
+    }
+    for (size_t i = 0; i < routes.size(); ++i)
+      for (size_t j = 0; j < i; ++j) {
+        bool meet = routes[i].from == routes[j].from || routes[i].from == routes[j].to ||
+                    routes[i].to == routes[j].from || routes[i].to == routes[j].to;
+        if (meet) {
+          EXPECT_NE(transferPurpose(routes[i], ranks), transferPurpose(routes[j], ranks)) << ranks << " " << i << " " << j;
+        }
+      }
+  }
+  EXPECT_EQ(transferPurpose({0, 2}, 5), "0 to 2");
 }
 
 TEST(Channels, AreAllThereWithoutStages) {

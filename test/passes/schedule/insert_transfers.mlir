@@ -30,18 +30,16 @@
 // CHECK: func.func @backward.1.receive(
 // CHECK-NEXT: dt.recv <received_gradient "h.2"> by 1
 
-// What stages add up together, here a tied parameter's gradient, waits until its list has sent what others wait for, and
-// what is made of it does, too.
+// Two stages of one rank: what the one sends is copied to where the other finds what it receives. Nothing is awaited.
 
-// CHECK: func.func @tied.1(
-// CHECK-NEXT: %[[A:.*]] = dt.await
-// CHECK-NEXT: %[[B:.*]] = dt.exp %[[A]]
-// CHECK-NEXT: dt.send %[[B]] as <sent_gradient "h.1"> by -1
-// CHECK-NEXT: %[[SUM:.*]] = dt.all_reduce sum %{{.*}} over [#dt.axis_ref<"pp", 1, 0>]
-// CHECK-NEXT: %[[USED:.*]] = dt.exp %[[SUM]]
-// CHECK-NEXT: return %[[B]], %[[USED]]
+// CHECK: func.func @local.3(%[[X:.*]]: tensor<8xf32> {dt.port = #dt.port<received "a">})
+// CHECK-NEXT: dt.exp %[[X]]
+// CHECK-NEXT: return
+// CHECK: func.func @local.3.copy(%[[X:.*]]: tensor<8xf32> {dt.port = #dt.port<sent "a">}) -> (tensor<8xf32> {dt.port = #dt.port<received "a">}) attributes {dt.duty = #dt.duty<transfer, stage = 3
+// CHECK-NEXT: %[[Y:.*]] = dt.copy %[[X]]
+// CHECK-NEXT: return %[[Y]]
 
-module attributes {dt.mesh = #dt.mesh<"pp" = 3>} {
+module attributes {dt.mesh = #dt.mesh<"pp" = 3>, dt.stage_ranks = array<i64: 0, 1, 2, 2>} {
 func.func @forward.1(%x: tensor<8xf32> {dt.port = #dt.port<received "h.0">},
                      %p: tensor<8xf32> {dt.port = #dt.port<parameter "w">})
     -> (tensor<8xf32> {dt.port = #dt.port<sent "h.1">}, tensor<8xf32> {dt.port = #dt.port<stash "e">})
@@ -64,13 +62,9 @@ func.func @backward.1(%x: tensor<8xf32> {dt.port = #dt.port<received "h.0">},
   %b = dt.mul %d, %e {dt.direction = #dt.direction<input_gradient>} : tensor<8xf32>
   return %b : tensor<8xf32>
 }
-func.func @tied.1(%d: tensor<8xf32> {dt.port = #dt.port<received_gradient "h.2">},
-                  %g: tensor<8xf32> {dt.port = #dt.port<stash "g">})
-    -> (tensor<8xf32> {dt.port = #dt.port<sent_gradient "h.1">}, tensor<8xf32> {dt.port = #dt.port<gradient "w">})
-    attributes {dt.duty = #dt.duty<backward, stage = 1, timetable = "step", for = last>} {
-  %sum = dt.all_reduce sum %g over [#dt.axis_ref<"pp", 1, 0>] {dt.direction = #dt.direction<update>} : tensor<8xf32> -> tensor<8xf32>
-  %used = dt.exp %sum {dt.direction = #dt.direction<update>} : tensor<8xf32>
-  %b = dt.exp %d {dt.direction = #dt.direction<input_gradient>} : tensor<8xf32>
-  return %b, %used : tensor<8xf32>, tensor<8xf32>
+func.func @local.3(%x: tensor<8xf32> {dt.port = #dt.port<received "a">}) -> (tensor<8xf32> {dt.port = #dt.port<stash "e">})
+    attributes {dt.duty = #dt.duty<forward, stage = 3, timetable = "step", for = last>} {
+  %e = dt.exp %x {dt.direction = #dt.direction<forward>} : tensor<8xf32>
+  return %e : tensor<8xf32>
 }
 }

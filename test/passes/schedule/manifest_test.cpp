@@ -21,8 +21,8 @@ namespace {
 // and a part that depends on both axes.
 constexpr const char *text = R"(
 module attributes {dt.mesh = #dt.mesh<"dp" = 2, "tp" = 3>, dt.model = "toy", dt.symbols = {embed = 6 : i64, vocab = 12 : i64},
-    dt.timetables = [#dt.timetable<"step", stage = 0, [<@micro, micro_batch = 0>, <@micro, micro_batch = 1>, <@update>]>,
-                     #dt.timetable<"evaluation", stage = 0, [<@eval, micro_batch = 0>]>],
+    dt.timetables = [#dt.timetable<"step", rank = 0, [<@micro, micro_batch = 0>, <@micro, micro_batch = 1>, <@update>]>,
+                     #dt.timetable<"evaluation", rank = 0, [<@eval, micro_batch = 0>]>],
     dt.parameters = [#dt.param<"h.0.w", layer = <"h"[0]>, file = [6, 12], factored = [6, 12], permutation = [1, 0],
                        dims = ["vocab", "embed"], init = "normal", stddev = 2.0e-02 : f64, decays = true, tied = ["a.w", "b.w"]>]} {
 func.func @micro(%w: tensor<12x6xf32> {dt.port = #dt.port<parameter "h.0.w">},

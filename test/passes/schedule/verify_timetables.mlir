@@ -3,7 +3,7 @@
 
 // Three micro-batches take turns in two places.
 module attributes {dt.arena = {bytes = 192 : i64, shared = 192 : i64, spaces = [array<i64: 2, 64, 64, 2>]}, dt.timetables = [
-  #dt.timetable<"step", stage = 0, [<@f, micro_batch = 0>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 0>, <@f, micro_batch = 2>, <@b, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 2>]>]} {
+  #dt.timetable<"step", rank = 0, [<@f, micro_batch = 0>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 0>, <@f, micro_batch = 2>, <@b, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 2>]>]} {
 func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
     -> (tensor<16xf32> {dt.port = #dt.port<stash "s">})
     attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64: 64>, values = array<i64: 64>}, dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
@@ -21,7 +21,7 @@ func.func @b(%s: tensor<16xf32> {dt.port = #dt.port<stash "s">})
 // Two places do not do for three micro-batches under way.
 // expected-error @below {{M9: role 'all': in its step list 'b' on micro-batch 0 in stage 0 (entry 3) reads stash s of place 0 of space 'stash', where list 'f' on micro-batch 2 in stage 0 (entry 2) has written: the place is taken too early}}
 module attributes {dt.arena = {bytes = 192 : i64, shared = 192 : i64, spaces = [array<i64: 2, 64, 64, 2>]}, dt.timetables = [
-  #dt.timetable<"step", stage = 0, [<@f, micro_batch = 0>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@f, micro_batch = 2>, <@b, micro_batch = 0>, <@b, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 2>]>]} {
+  #dt.timetable<"step", rank = 0, [<@f, micro_batch = 0>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@f, micro_batch = 2>, <@b, micro_batch = 0>, <@b, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 2>]>]} {
 func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
     -> (tensor<16xf32> {dt.port = #dt.port<stash "s">})
     attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64: 64>, values = array<i64: 64>}, dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
@@ -39,7 +39,7 @@ func.func @b(%s: tensor<16xf32> {dt.port = #dt.port<stash "s">})
 // A place of nobody.
 // expected-error @below {{M9: role 'all': in its step list 'b' on micro-batch 0 in stage 0 (entry 1) reads stash s of place 1 of space 'stash', which nothing has written}}
 module attributes {dt.arena = {bytes = 192 : i64, shared = 192 : i64, spaces = [array<i64: 2, 64, 64, 2>]}, dt.timetables = [
-  #dt.timetable<"step", stage = 0, [<@f, micro_batch = 0>, <@b, micro_batch = 0, places = [0, 0, 1]>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 1, places = [0, 0, 1]>, <@f, micro_batch = 2>, <@b, micro_batch = 2>]>]} {
+  #dt.timetable<"step", rank = 0, [<@f, micro_batch = 0>, <@b, micro_batch = 0, places = [0, 0, 1]>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 1, places = [0, 0, 1]>, <@f, micro_batch = 2>, <@b, micro_batch = 2>]>]} {
 func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
     -> (tensor<16xf32> {dt.port = #dt.port<stash "s">})
     attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64: 64>, values = array<i64: 64>}, dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
@@ -57,7 +57,7 @@ func.func @b(%s: tensor<16xf32> {dt.port = #dt.port<stash "s">})
 // A backward pass without its forward pass.
 // expected-error @below {{M9: role 'all': its step runs list 'b' on micro-batch 1 in stage 0 (entry 2) before its turn}}
 module attributes {dt.arena = {bytes = 192 : i64, shared = 192 : i64, spaces = [array<i64: 2, 64, 64, 2>]}, dt.timetables = [
-  #dt.timetable<"step", stage = 0, [<@f, micro_batch = 0>, <@b, micro_batch = 0>, <@b, micro_batch = 1, places = [0, 0, 1]>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@f, micro_batch = 2>, <@b, micro_batch = 2>]>]} {
+  #dt.timetable<"step", rank = 0, [<@f, micro_batch = 0>, <@b, micro_batch = 0>, <@b, micro_batch = 1, places = [0, 0, 1]>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@f, micro_batch = 2>, <@b, micro_batch = 2>]>]} {
 func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
     -> (tensor<16xf32> {dt.port = #dt.port<stash "s">})
     attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64: 64>, values = array<i64: 64>}, dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
@@ -75,7 +75,7 @@ func.func @b(%s: tensor<16xf32> {dt.port = #dt.port<stash "s">})
 // Gradients that would add in another order than those of one rank.
 // expected-error @below {{M9: role 'all': its step adds the gradients of list 'b' on micro-batch 0 in stage 0 (entry 3) behind those of list 'b' on micro-batch 1 in stage 0 (entry 2); they add in the order of the micro-batches}}
 module attributes {dt.arena = {bytes = 192 : i64, shared = 192 : i64, spaces = [array<i64: 2, 64, 64, 2>]}, dt.timetables = [
-  #dt.timetable<"step", stage = 0, [<@f, micro_batch = 0>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 0>, <@f, micro_batch = 2>, <@b, micro_batch = 2>]>]} {
+  #dt.timetable<"step", rank = 0, [<@f, micro_batch = 0>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 0>, <@f, micro_batch = 2>, <@b, micro_batch = 2>]>]} {
 func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
     -> (tensor<16xf32> {dt.port = #dt.port<stash "s">})
     attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64: 64>, values = array<i64: 64>}, dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
@@ -93,7 +93,7 @@ func.func @b(%s: tensor<16xf32> {dt.port = #dt.port<stash "s">})
 // A micro-batch that is left over, and one that is left out.
 // expected-error @below {{M9: role 'all': its step leaves micro-batch 2 in stage 0 without its backward pass after list 'f' on micro-batch 2 in stage 0 (entry 4)}}
 module attributes {dt.arena = {bytes = 192 : i64, shared = 192 : i64, spaces = [array<i64: 2, 64, 64, 2>]}, dt.timetables = [
-  #dt.timetable<"step", stage = 0, [<@f, micro_batch = 0>, <@b, micro_batch = 0>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 1, places = [0, 0, 1]>, <@f, micro_batch = 2>]>]} {
+  #dt.timetable<"step", rank = 0, [<@f, micro_batch = 0>, <@b, micro_batch = 0>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 1, places = [0, 0, 1]>, <@f, micro_batch = 2>]>]} {
 func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
     -> (tensor<16xf32> {dt.port = #dt.port<stash "s">})
     attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64: 64>, values = array<i64: 64>}, dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
@@ -110,7 +110,7 @@ func.func @b(%s: tensor<16xf32> {dt.port = #dt.port<stash "s">})
 
 // expected-error @below {{M9: role 'all': its step runs 2 micro-batches of 3 in stage 0}}
 module attributes {dt.arena = {bytes = 192 : i64, shared = 192 : i64, spaces = [array<i64: 2, 64, 64, 2>]}, dt.timetables = [
-  #dt.timetable<"step", stage = 0, [<@f, micro_batch = 0>, <@b, micro_batch = 0>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 1, places = [0, 0, 1]>]>]} {
+  #dt.timetable<"step", rank = 0, [<@f, micro_batch = 0>, <@b, micro_batch = 0>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 1, places = [0, 0, 1]>]>]} {
 func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
     -> (tensor<16xf32> {dt.port = #dt.port<stash "s">})
     attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64: 64>, values = array<i64: 64>}, dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
@@ -128,7 +128,7 @@ func.func @b(%s: tensor<16xf32> {dt.port = #dt.port<stash "s">})
 // More than there are.
 // expected-error @below {{M9: role 'all': its step runs list 'f' on micro-batch 3 in stage 0 (entry 4); a step has 3 micro-batches}}
 module attributes {dt.arena = {bytes = 192 : i64, shared = 192 : i64, spaces = [array<i64: 2, 64, 64, 2>]}, dt.timetables = [
-  #dt.timetable<"step", stage = 0, [<@f, micro_batch = 0>, <@b, micro_batch = 0>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 1, places = [0, 0, 1]>, <@f, micro_batch = 3>, <@b, micro_batch = 3>]>]} {
+  #dt.timetable<"step", rank = 0, [<@f, micro_batch = 0>, <@b, micro_batch = 0>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 1, places = [0, 0, 1]>, <@f, micro_batch = 3>, <@b, micro_batch = 3>]>]} {
 func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
     -> (tensor<16xf32> {dt.port = #dt.port<stash "s">})
     attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64: 64>, values = array<i64: 64>}, dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
@@ -146,7 +146,7 @@ func.func @b(%s: tensor<16xf32> {dt.port = #dt.port<stash "s">})
 // A function that does not exist.
 // expected-error @below {{M9: role 'all': its step runs list 'g' on micro-batch 0 in stage 0 (entry 0), which does not exist}}
 module attributes {dt.arena = {bytes = 192 : i64, shared = 192 : i64, spaces = [array<i64: 2, 64, 64, 2>]}, dt.timetables = [
-  #dt.timetable<"step", stage = 0, [<@g, micro_batch = 0>]>]} {
+  #dt.timetable<"step", rank = 0, [<@g, micro_batch = 0>]>]} {
 func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
     -> (tensor<16xf32> {dt.port = #dt.port<stash "s">})
     attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64: 64>, values = array<i64: 64>}, dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {

@@ -1,5 +1,6 @@
 #include "tools/dtc/forecast/ForecastText.h"
 
+#include "passes/choices/PipelineTimetable.h"
 #include "runtime/abi/commands.h"
 #include "runtime/abi/marks.h"
 #include "runtime/abi/resolve.h"
@@ -105,7 +106,7 @@ void printTimes(const abi::Manifest &manifest, const Forecast &forecast) {
       share(forecast.idle(), step), secondsText(forecast.idle()));
   if (isCut)
     say(": {:.3g} of a rank's work, {:.3g} of the step ({})", forecast.bubbleOverhead(), forecast.bubbleFraction(),
-        manifest.timetable());
+        timetableTitle(manifest.timetable()));
   say("\n");
 }
 

@@ -1,5 +1,6 @@
 #include "tools/dtc/report/ReportData.h"
 
+#include "passes/choices/PipelineTimetable.h"
 #include "runtime/config/training_config.h"
 #include "runtime/program/run_files.h"
 #include "runtime/support/error.h"
@@ -60,7 +61,7 @@ static Json programJson(const abi::Manifest &manifest) {
           {"ranks", ranks},
           {"strategy", manifest.strategy()},
           {"target", manifest.target()},
-          {"timetable", manifest.timetable()}};
+          {"timetable", timetableTitle(manifest.timetable())}};
 }
 
 /// How far the run came, in words; empty: to its end.

@@ -1,0 +1,92 @@
+// The stages of a pipeline, and the ranks along it.
+#include "passes/analysis/Stages.h"
+
+#include "dialect/IR/Names.h"
+#include "llvm/ADT/Sequence.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace mlir::dt;
+
+namespace dtc {
+
+int64_t ranksAlongPipeline(ModuleOp module) {
+  auto mesh = module->getAttrOfType<MeshAttr>(module_attr::mesh);
+  return mesh ? std::max<int64_t>(1, mesh.getAxisSize(pipelineAxis)) : 1;
+}
+
+SmallVector<int64_t> stageRanksOf(ModuleOp module) {
+  if (auto said = module->getAttrOfType<DenseI64ArrayAttr>(module_attr::stageRanks))
+    return SmallVector<int64_t>(said.asArrayRef());
+  return llvm::to_vector(llvm::seq<int64_t>(ranksAlongPipeline(module)));
+}
+
+SmallVector<int64_t> stagesOfLayers(ModuleOp module, int64_t count) {
+  auto stages = static_cast<int64_t>(stageRanksOf(module).size());
+  SmallVector<int64_t> stageOf;
+  auto said = module->getAttrOfType<DenseI64ArrayAttr>(module_attr::stageLayers);
+  if (!said) {
+    for (int64_t i = 0; i < count; ++i)
+      stageOf.push_back(i * stages / count);
+    return stageOf;
+  }
+  for (auto [stage, layers] : llvm::enumerate(said.asArrayRef()))
+    stageOf.append(layers, static_cast<int64_t>(stage));
+  if (said.size() != stages || static_cast<int64_t>(stageOf.size()) != count)
+    return {};
+  return stageOf;
+}
+
+int64_t stagesOf(ModuleOp module) {
+  auto stages = module->getAttrOfType<ArrayAttr>(module_attr::stages);
+  return stages ? static_cast<int64_t>(stages.size()) : 1;
+}
+
+int64_t rolesOf(ModuleOp module) { return stagesOf(module) > 1 ? ranksAlongPipeline(module) : 1; }
+
+static int64_t rankOf(ModuleOp module, int64_t stage) {
+  auto said = module->getAttrOfType<DenseI64ArrayAttr>(module_attr::stageRanks);
+  return said && stage < said.size() ? said[stage] : stage;
+}
+
+int64_t roleOf(func::FuncOp function) {
+  DutyAttr duty = dutyOf(function);
+  return duty ? rankOf(function->getParentOfType<ModuleOp>(), duty.getStage()) : 0;
+}
+
+SmallVector<func::FuncOp> functionsOf(ModuleOp module, int64_t role) {
+  SmallVector<func::FuncOp> functions;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (DutyAttr duty = dutyOf(function); !duty || rankOf(module, duty.getStage()) == role)
+      functions.push_back(function);
+  return functions;
+}
+
+int64_t ownerOf(func::FuncOp function, PortAttr port) {
+  DutyAttr duty = dutyOf(function);
+  if (!duty)
+    return 0;
+  bool isCopied = duty.getTask() == Task::Transfer && port.isSent() && function.getNumResults() > 0;
+  int64_t shift = !isCopied ? 0 : port.getKind() == PortKind::Sent ? -1 : 1;
+  return duty.getStage() + shift;
+}
+
+Route routeOf(func::FuncOp function, PortAttr port) {
+  auto module = function->getParentOfType<ModuleOp>();
+  int64_t stage = dutyOf(function).getStage();
+  bool isOfNext = port.getKind() == PortKind::Sent || port.getKind() == PortKind::ReceivedGradient;
+  int64_t own = rankOf(module, stage), other = rankOf(module, isOfNext ? stage + 1 : stage - 1);
+  return port.isSent() ? Route{own, other} : Route{other, own};
+}
+
+std::string nameOfRole(ModuleOp module, int64_t role) {
+  if (stagesOf(module) == 1)
+    return "all";
+  SmallVector<std::string> stages;
+  for (auto [stage, rank] : llvm::enumerate(stageRanksOf(module)))
+    if (rank == role)
+      stages.push_back(std::to_string(stage));
+  return (stages.size() == 1 ? "stage " : "stages ") + llvm::join(stages, " and ");
+}
+
+} // namespace dtc

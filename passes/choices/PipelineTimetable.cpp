@@ -1,0 +1,104 @@
+// The timetable of a pipeline, as a choice says it.
+#include "passes/choices/PipelineTimetable.h"
+
+#include "runtime/support/error.h"
+#include "timing/timetables/check.h"
+#include "timing/timetables/csv.h"
+#include "timing/timetables/named.h"
+
+#include <algorithm>
+#include <fmt/ranges.h>
+#include <map>
+#include <ranges>
+
+namespace dtc {
+
+using namespace timetables;
+
+std::string findUnknownTimetable(std::string_view chosen) {
+  if (isCsv(chosen) || findNamed(chosen))
+    return "";
+  return fmt::format("timetable: there is no '{}'; there are {}", chosen,
+                     fmt::join(allNamed() | std::views::transform(&Named::name), ", "));
+}
+
+/// One that was read fits the program that it is for.
+static void requireShape(const Timetable &timetable, const PipelineShape &shape) {
+  auto require = [&](int64_t has, int64_t wanted, const char *what, const char *remedy) {
+    if (has != wanted)
+      throw Error(ExitCode::BadInput, fmt::format("{} has {} {}, and there are {}; {}", timetable.name, has, what, wanted,
+                                                  remedy));
+  };
+  require(static_cast<int64_t>(timetable.ranks.size()), shape.ranks, "rows, one for each rank along the pipeline",
+          "take as many rows as the mesh axis pp is long");
+  require(timetable.microBatches, shape.microBatches, "micro-batches", "set accumulation to as many");
+  if (shape.stages != 0)
+    require(timetable.stages(), shape.stages, "stages", "say how many layers each of its stages has");
+}
+
+/// Sums over micro-batches are formed in one order, in which the first begins them and the last ends them.
+static void requireOrder(const Timetable &timetable) {
+  std::map<std::pair<int32_t, bool>, Entry> last; // by stage, of forward passes and of gradients of weights
+  for (const std::vector<Entry> &rank : timetable.ranks)
+    for (const Entry &entry : rank) {
+      if (entry.kind == Kind::BackwardInput)
+        continue;
+      auto [before, isFirst] = last.try_emplace({entry.stage, entry.kind == Kind::Forward}, entry);
+      if (!isFirst && before->second.microBatch > entry.microBatch)
+        throw Error(ExitCode::BadInput,
+                    fmt::format("the timetable: {} comes behind {}; a stage takes the forward passes, and the gradients of "
+                                "weights, in ascending order of micro-batches",
+                                describe(entry), describe(before->second)));
+      before->second = entry;
+    }
+}
+
+Timetable timetableFor(std::string_view chosen, const PipelineShape &shape) {
+  Timetable timetable;
+  if (isCsv(chosen)) {
+    timetable = readCsv(chosen, "the timetable");
+    if (std::string fault = findFault(timetable); !fault.empty())
+      throw Error(ExitCode::BadInput, fmt::format("the timetable: {}", fault));
+    requireShape(timetable, shape);
+    requireOrder(timetable);
+    return timetable;
+  }
+  if (std::string problem = findUnknownTimetable(chosen); !problem.empty())
+    throw Error(ExitCode::BadInput, problem);
+  const Named *named = findNamed(chosen);
+  if (shape.stages % shape.ranks != 0)
+    throw Error(ExitCode::BadInput, fmt::format("{} stages on {} ranks: each rank takes equally many stages; say how many "
+                                                "layers each of {} or {} stages has",
+                                                shape.stages, shape.ranks, shape.ranks, 2 * shape.ranks));
+  auto perRank = shape.stages == 0 ? named->leastPerRank : static_cast<int32_t>(shape.stages / shape.ranks);
+  return generate(*named, {.ranks = static_cast<int32_t>(shape.ranks),
+                           .stagesPerRank = perRank,
+                           .microBatches = static_cast<int32_t>(shape.microBatches)});
+}
+
+bool splitsBackward(const Timetable &timetable) {
+  return std::ranges::any_of(timetable.ranks, [](const std::vector<Entry> &rank) {
+    return std::ranges::any_of(rank, [](const Entry &entry) { return entry.kind == Kind::BackwardInput; });
+  });
+}
+
+Timetable withSplitBackward(const Timetable &timetable) {
+  Timetable split = timetable;
+  for (std::vector<Entry> &rank : split.ranks) {
+    std::vector<Entry> entries;
+    for (Entry entry : rank)
+      if (entry.kind == Kind::Backward) {
+        Entry second = entry;
+        entry.kind = Kind::BackwardInput;
+        entry.withNext = false;
+        second.kind = Kind::BackwardWeight;
+        entries.insert(entries.end(), {entry, second});
+      } else {
+        entries.push_back(entry);
+      }
+    rank = std::move(entries);
+  }
+  return split;
+}
+
+} // namespace dtc
