@@ -53,7 +53,7 @@ struct SupervisorResult {
 /// process group, so that Ctrl-C reaches it once, through this process: SIGINT, SIGTERM and SIGHUP are forwarded,
 /// unless they were ignored at the start (nohup). The ranks end when this process does.
 ///
-/// When a rank fails, its peers are told at once, whether or not they have joined. Reports the first failure and its
+/// When a rank fails, its peers learn of it at once, whether or not they have joined. Reports the first failure and its
 /// reason on stderr, gives the others `grace` to end by themselves and kills the rest. The first failure is the one
 /// recorded in the ranks' control block. Ranks that end with PeerLost, or without a message because another rank has
 /// it, are consequences: they are named only if there is no other failure. The exit code: 0, the first failure's own,

@@ -97,7 +97,7 @@ HostsCommunicator::HostsCommunicator(std::shared_ptr<Membership> ofJob, SharedAr
   showWhereabouts(local->whereabouts());
 }
 
-/// Leaves first, like PeerMemory. Threads that move bytes are told to stop.
+/// Leaves first, like PeerMemory, and stops the threads that move bytes.
 HostsCommunicator::~HostsCommunicator() {
   eventfd_write(leaving.get(), 1);
   local.reset();
