@@ -171,6 +171,26 @@ TEST(Stash, HoldsAsManyMicroBatchesAsTheTimetableHasUnderWay) {
   }
 }
 
+// Stages of one rank have their tensors in the same bytes of a place.
+TEST(Stash, OfARanksStagesIsInTheSamePlace) {
+  auto compiledFor = [](const char *mesh, const char *timetable) {
+    CompiledModel compiled({.model = "gpt-small",
+                            .mesh = mesh,
+                            .strategy = "ddp",
+                            .accumulation = 8,
+                            .symbols = fourLayers("gpt-small"),
+                            .expect = false,
+                            .timetable = timetable});
+    return compiled.manifest;
+  };
+  abi::Manifest four = compiledFor("pp=4", "1f1b"), two = compiledFor("pp=2", "interleaved");
+  auto strideOf = [](const abi::Manifest &manifest, int role) {
+    return spaceOf(manifest.roles(role), "stash").stride();
+  };
+  EXPECT_EQ(strideOf(two, 0), std::max(strideOf(four, 0), strideOf(four, 2)));
+  EXPECT_EQ(strideOf(two, 1), std::max(strideOf(four, 1), strideOf(four, 3)));
+}
+
 // Of many stages most are equal; of these five the second and the fourth. The third meets its neighbours on other
 // channels. The position of a rank's norms among all is its own.
 TEST(Stages, ThatAreEqualShareLists) {
