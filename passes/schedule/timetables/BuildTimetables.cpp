@@ -60,7 +60,7 @@ struct BuildTimetables : dtc::impl::BuildTimetablesBase<BuildTimetables> {
     if (ranks > 1) {
       stageRanks = dtc::stageRanksOf(getOperation());
       if (accumulation < ranks)
-        warnOfBubble();
+        warnOfBubble(static_cast<int64_t>(stageRanks.size()));
     }
     FailureOr<NumberedRanks> step = stepEntries(static_cast<int64_t>(stageRanks.size()));
     if (failed(step))
@@ -73,13 +73,16 @@ struct BuildTimetables : dtc::impl::BuildTimetablesBase<BuildTimetables> {
   }
 
 private:
-  /// The best of the timetables that end a step before the next keeps a stage busy m of m + p - 1 times.
-  void warnOfBubble() {
+  /// Steps do not overlap. So the best timetable keeps a rank busy n of n + p - 1 times if it passes n times forward; and
+  /// 3 n of 3 n + p - 1 times if gradients of weights fill what would be idle.
+  void warnOfBubble(int64_t stages) {
     constexpr int64_t percent = 100;
-    int64_t ticks = accumulation + ranks - 1;
+    int64_t passes = accumulation * stages / ranks;
+    int64_t busy = getOperation()->hasAttr(module_attr::splitsBackward) ? 3 * passes : passes;
+    int64_t ticks = busy + ranks - 1;
     getOperation().emitWarning("a pipeline of ")
-        << ranks << " stages with " << int64_t(accumulation) << " micro-batch" << (accumulation == 1 ? "" : "es")
-        << " a step: its stages stand idle for " << percent * (ticks - accumulation) / ticks
+        << stages << " stages with " << int64_t(accumulation) << " micro-batch" << (accumulation == 1 ? "" : "es")
+        << " a step: its stages stand idle for " << percent * (ticks - busy) / ticks
         << " % of the time or more; raise accumulation";
   }
 

@@ -117,7 +117,7 @@ TEST(Progress, AResumedRunCountsItsOwnStepsOnly) {
   EXPECT_LT(shownEta(line), 600) << line;
 }
 
-// A share is one core per thread; ranks that outnumber the cores are told of a whole core each.
+// A share is one core per thread. Where there are more ranks than cores, each counts a whole core.
 TEST(PeakFlops, IsSharedByRanks) {
   EXPECT_EQ(peakShare(10, /*threads=*/1, /*cores=*/8, /*ranks=*/1), 10);
   EXPECT_EQ(peakShare(10, 8, 8, 1), 80);
