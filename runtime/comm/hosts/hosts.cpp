@@ -59,6 +59,7 @@ template <typename Work> auto HostsCommunicator::telling(const Work &work) const
       throw;
     membership->fail(notice->rank, notice->reason);
     membership->lost(notice->rank, notice->reason);
+    throw; // never reached; g++ does not see that lost() does not return
   }
 }
 
