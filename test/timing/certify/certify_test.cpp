@@ -1,7 +1,6 @@
 // What is certified, and what is refused with which message.
 #include "test/timing/certify/adversary.h"
 #include "test/timing/certify/hand_written.h"
-#include "timing/timetables/generators.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Accepted programs never block, whatever is delayed; and the verdict on classes of ranks holds for all ranks.
 #include "test/timing/certify/adversary.h"
 #include "test/timing/certify/hand_written.h"
-#include "timing/timetables/generators.h"
+#include "timing/timetables/named.h"
 
 #include <gtest/gtest.h>
 
@@ -10,43 +10,52 @@
 namespace dtc::test {
 namespace {
 
-using timing::PassKind;
+using timetables::Entry;
+using timetables::Kind;
+using timetables::Timetable;
 
 //===----------------------------------------------------------------------===//
 // Pipelines
 //===----------------------------------------------------------------------===//
 
+/// The timetables whose backward passes are whole and whose ranks have one stage each.
+constexpr std::string_view names[] = {"naive", "gpipe", "1f1b"};
+
+Timetable ofOneStageARank(std::string_view name, int32_t stages, int32_t microBatches) {
+  return timetables::generate(name, {.ranks = stages, .stagesPerRank = 1, .microBatches = microBatches});
+}
+
 /// A pipeline as dt-insert-transfers and dt-build-timetables build it: a receive is begun one pass ahead, two messages
 /// are in transit, and each cut has its own channel in each direction.
 class PipelineProgram {
 public:
-  PipelineProgram(timing::Generator generate, int64_t stages, int64_t microBatches)
-      : program(static_cast<int>(stages), {{0}, {1}, {2}, {3}}), stages(stages) {
+  explicit PipelineProgram(const Timetable &timetable)
+      : program(timetable.stages(), {{0}, {1}, {2}, {3}}), stages(timetable.stages()) {
     for (int64_t stage = 0; stage < stages; ++stage) {
       abi::Role &role = program.addRole("stage " + std::to_string(stage), {static_cast<uint32_t>(stage)},
-                                        static_cast<uint32_t>(microBatches + 1));
+                                        static_cast<uint32_t>(timetable.microBatches + 1));
       addLists(stage);
-      addPasses(role, stage, generate(stage, stages, microBatches));
+      addPasses(role, stage, timetable.ranks[static_cast<size_t>(stage)]);
     }
   }
 
   HandProgram program;
 
 private:
-  static std::string nameOf(PassKind kind, const char *what, int64_t stage) {
-    return std::string(kind == PassKind::Forward ? "forward" : "backward") + what + std::to_string(stage);
+  static std::string nameOf(Kind kind, const char *what, int64_t stage) {
+    return std::string(kind == Kind::Forward ? "forward" : "backward") + what + std::to_string(stage);
   }
   /// The stage that a pass sends to, and the one that it receives from.
-  static int64_t next(PassKind kind, int64_t stage) { return kind == PassKind::Forward ? stage + 1 : stage - 1; }
-  static int64_t before(PassKind kind, int64_t stage) { return kind == PassKind::Forward ? stage - 1 : stage + 1; }
+  static int64_t next(Kind kind, int64_t stage) { return kind == Kind::Forward ? stage + 1 : stage - 1; }
+  static int64_t before(Kind kind, int64_t stage) { return kind == Kind::Forward ? stage - 1 : stage + 1; }
   bool isStage(int64_t stage) const { return stage >= 0 && stage < stages; }
-  static int64_t groupOf(PassKind kind, int64_t one, int64_t other) {
-    return (kind == PassKind::Forward ? 0 : 2) + std::min(one, other) % 2;
+  static int64_t groupOf(Kind kind, int64_t one, int64_t other) {
+    return (kind == Kind::Forward ? 0 : 2) + std::min(one, other) % 2;
   }
 
   void addLists(int64_t stage) {
-    for (PassKind kind : {PassKind::Forward, PassKind::Backward}) {
-      std::string value = kind == PassKind::Forward ? "activations" : "gradients", pass;
+    for (Kind kind : {Kind::Forward, Kind::Backward}) {
+      std::string value = kind == Kind::Forward ? "activations" : "gradients", pass;
       int64_t from = before(kind, stage), to = next(kind, stage);
       if (isStage(from)) {
         pass = "wait " + value + "In";
@@ -70,18 +79,18 @@ private:
     entry.add_places(static_cast<uint32_t>(microBatch));
   }
 
-  void addPasses(abi::Role &role, int64_t stage, const std::vector<timing::Pass> &passes) {
-    std::map<PassKind, std::deque<int64_t>> sent;
-    auto awaitSent = [&](PassKind kind) {
+  void addPasses(abi::Role &role, int64_t stage, const std::vector<Entry> &passes) {
+    std::map<Kind, std::deque<int64_t>> sent;
+    auto awaitSent = [&](Kind kind) {
       add(role, nameOf(kind, ".sent", stage), sent[kind].front());
       sent[kind].pop_front();
     };
     size_t received = 0;
     for (size_t i = 0; i < passes.size(); ++i) {
       for (; received < std::min(passes.size(), i + 2); ++received)
-        if (auto [kind, micro] = passes[received]; isStage(before(kind, stage)))
-          add(role, nameOf(kind, ".receive", stage), micro);
-      auto [kind, micro] = passes[i];
+        if (const Entry &ahead = passes[received]; isStage(before(ahead.kind, stage)))
+          add(role, nameOf(ahead.kind, ".receive", stage), ahead.microBatch);
+      auto [kind, micro] = std::pair(passes[i].kind, passes[i].microBatch);
       if (isStage(next(kind, stage))) {
         if (sent[kind].size() == 2)
           awaitSent(kind);
@@ -89,7 +98,7 @@ private:
       }
       add(role, nameOf(kind, "", stage), micro);
     }
-    for (PassKind kind : {PassKind::Forward, PassKind::Backward})
+    for (Kind kind : {Kind::Forward, Kind::Backward})
       while (!sent[kind].empty())
         awaitSent(kind);
   }
@@ -98,20 +107,20 @@ private:
 };
 
 // Fewer micro-batches than stages too: torchtitan#775 waits for ever in its warm-up then.
-TEST(Pipelines, OfAllGeneratorsAreCertified) {
-  for (std::string_view name : timing::generatorNames())
-    for (int64_t stages = 1; stages <= 16; ++stages)
-      for (int64_t micro = 1; micro <= 2 * stages; ++micro)
-        ASSERT_EQ(refusalOf(PipelineProgram(timing::findGenerator(name), stages, micro).program.manifest), "")
+TEST(Pipelines, OfOneStageARankAreCertified) {
+  for (std::string_view name : names)
+    for (int32_t stages = 1; stages <= 16; ++stages)
+      for (int32_t micro = 1; micro <= 2 * stages; ++micro)
+        ASSERT_EQ(refusalOf(PipelineProgram(ofOneStageARank(name, stages, micro)).program.manifest), "")
             << name << " " << stages << " " << micro;
 }
 
 TEST(Pipelines, NeverBlock) {
   uint64_t seed = 0;
-  for (std::string_view name : timing::generatorNames())
-    for (int64_t stages : {2, 3, 5, 8})
-      for (int64_t micro : {1, 2, 4, 9}) {
-        Adversary adversary(PipelineProgram(timing::findGenerator(name), stages, micro).program.manifest,
+  for (std::string_view name : names)
+    for (int32_t stages : {2, 3, 5, 8})
+      for (int32_t micro : {1, 2, 4, 9}) {
+        Adversary adversary(PipelineProgram(ofOneStageARank(name, stages, micro)).program.manifest,
                             std::string(abi::stepTimetable), 1);
         for (int i = 0; i < 110; ++i)
           for (Device device : {Device::RoomForAll, Device::RoomForOne})
@@ -120,15 +129,15 @@ TEST(Pipelines, NeverBlock) {
 }
 
 /// The second stage has one forward pass more than there are micro-batches: it waits for what the first never sends.
-std::vector<timing::Pass> longWarmUp(int64_t stage, int64_t stages, int64_t microBatches) {
-  std::vector<timing::Pass> passes = timing::findGenerator("1f1b")(stage, stages, microBatches);
-  if (stage == 1)
-    passes.insert(passes.begin() + microBatches, {PassKind::Forward, microBatches});
-  return passes;
+Timetable longWarmUp(int32_t stages, int32_t microBatches) {
+  Timetable timetable = ofOneStageARank("1f1b", stages, microBatches);
+  std::vector<Entry> &second = timetable.ranks[1];
+  second.insert(second.begin() + microBatches, Entry{.kind = Kind::Forward, .stage = 1, .microBatch = microBatches});
+  return timetable;
 }
 
 TEST(Pipelines, WhoseWarmUpIsLongerThanTheStepAreRefused) {
-  EXPECT_EQ(refusalOf(PipelineProgram(longWarmUp, 3, 1).program.manifest),
+  EXPECT_EQ(refusalOf(PipelineProgram(longWarmUp(3, 1)).program.manifest),
             "its step can hang: rank 0 (stage 0) waits in list 'backward0' on micro-batch 0 (command 0) for the "
             "receive of 'gradientsIn' from rank 1, which rank 1 (stage 1) sends only after its wait in list 'forward1' "
             "on micro-batch 1 (command 0) for the receive of 'activationsIn' from rank 0, which rank 0 (stage 0) sends "
@@ -137,7 +146,7 @@ TEST(Pipelines, WhoseWarmUpIsLongerThanTheStepAreRefused) {
 
 /// All receives are posted as soon as there is a place, on one channel for all: where the sender was scheduled.
 TEST(Pipelines, OnOneChannelAreRefused) {
-  PipelineProgram pipeline(timing::findGenerator("1f1b"), 3, 4);
+  PipelineProgram pipeline(ofOneStageARank("1f1b", 3, 4));
   for (abi::Group &group : *pipeline.program.manifest.mutable_groups())
     group.set_channel(0);
   EXPECT_EQ(refusalOf(pipeline.program.manifest),

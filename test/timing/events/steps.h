@@ -2,7 +2,7 @@
 #pragma once
 
 #include "timing/events/simulate.h"
-#include "timing/timetables/generators.h"
+#include "timing/timetables/named.h"
 
 #include <algorithm>
 #include <string>
@@ -119,10 +119,14 @@ inline Step pipeline(std::string_view timetable, int64_t stages, int64_t microBa
   std::vector<uint32_t> groups; // of each direction and of even and odd cuts
   for (uint32_t channel = 0; channel < 4; ++channel)
     groups.push_back(builder.addGroup("pp", channel));
+  timetables::Timetable passes =
+      timetables::generate(timetable, {.ranks = static_cast<int32_t>(stages),
+                                       .stagesPerRank = 1,
+                                       .microBatches = static_cast<int32_t>(microBatches)});
   for (int64_t stage = 0; stage < stages; ++stage) {
     builder.step.roleOf[static_cast<size_t>(stage)] = static_cast<int>(stage);
-    for (Pass pass : findGenerator(timetable)(stage, stages, microBatches)) {
-      bool isForward = pass.kind == PassKind::Forward;
+    for (const timetables::Entry &pass : passes.ranks[static_cast<size_t>(stage)]) {
+      bool isForward = pass.kind == timetables::Kind::Forward;
       int64_t before = isForward ? stage - 1 : stage + 1, behind = isForward ? stage + 1 : stage - 1;
       auto over = [&](int64_t other) { return groups[(isForward ? 0 : 2) + std::min(stage, other) % 2]; };
       auto token = static_cast<uint32_t>(4 * pass.microBatch + (isForward ? 0 : 2));
