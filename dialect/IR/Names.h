@@ -16,6 +16,9 @@ inline constexpr llvm::StringLiteral stageLayers = "dt.stage_layers", stages = "
 /// The rank along the pipeline of each stage, where ranks have several; and, if present, that backward passes are split
 /// into gradients of inputs and of weights. The timetable decides both.
 inline constexpr llvm::StringLiteral stageRanks = "dt.stage_ranks", splitsBackward = "dt.splits_backward";
+/// Of a module with timetables, if present: a stage adds its micro-batches up in the order in which the step's timetable
+/// has them, which is not ascending.
+inline constexpr llvm::StringLiteral sumsByTimetable = "dt.sums_by_timetable";
 /// The gradients whose late rows are gathered, where nobody chose: strings in the form that dt-gather-rows takes.
 inline constexpr llvm::StringLiteral rows = "dt.rows";
 /// Of a module whose functions are in order: an array of #dt.timetable.

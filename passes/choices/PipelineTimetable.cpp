@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <fmt/ranges.h>
-#include <map>
 #include <ranges>
 
 namespace dtc {
@@ -36,23 +35,6 @@ static void requireShape(const Timetable &timetable, const PipelineShape &shape)
     require(timetable.stages(), shape.stages, "stages", "say how many layers each of its stages has");
 }
 
-/// Sums over micro-batches are formed in one order, in which the first begins them and the last ends them.
-static void requireOrder(const Timetable &timetable) {
-  std::map<std::pair<int32_t, bool>, Entry> last; // by stage, of forward passes and of gradients of weights
-  for (const std::vector<Entry> &rank : timetable.ranks)
-    for (const Entry &entry : rank) {
-      if (entry.kind == Kind::BackwardInput)
-        continue;
-      auto [before, isFirst] = last.try_emplace({entry.stage, entry.kind == Kind::Forward}, entry);
-      if (!isFirst && before->second.microBatch > entry.microBatch)
-        throw Error(ExitCode::BadInput,
-                    fmt::format("the timetable: {} comes behind {}; a stage takes the forward passes, and the gradients of "
-                                "weights, in ascending order of micro-batches",
-                                describe(entry), describe(before->second)));
-      before->second = entry;
-    }
-}
-
 Timetable timetableFor(std::string_view chosen, const PipelineShape &shape) {
   Timetable timetable;
   if (isCsv(chosen)) {
@@ -60,7 +42,6 @@ Timetable timetableFor(std::string_view chosen, const PipelineShape &shape) {
     if (std::string fault = findFault(timetable); !fault.empty())
       throw Error(ExitCode::BadInput, fmt::format("the timetable: {}", fault));
     requireShape(timetable, shape);
-    requireOrder(timetable);
     return timetable;
   }
   if (std::string problem = findUnknownTimetable(chosen); !problem.empty())
@@ -74,6 +55,22 @@ Timetable timetableFor(std::string_view chosen, const PipelineShape &shape) {
   return generate(*named, {.ranks = static_cast<int32_t>(shape.ranks),
                            .stagesPerRank = perRank,
                            .microBatches = static_cast<int32_t>(shape.microBatches)});
+}
+
+std::string findSumsOutOfOrder(const Timetable &timetable) {
+  if (std::string gradients = findWeightsOutOfOrder(timetable); !gradients.empty())
+    return gradients;
+  int32_t rank = timetable.rankOf.back(); // of the stage that computes losses
+  const Entry *last = nullptr;
+  for (const Entry &entry : timetable.ranks[static_cast<size_t>(rank)]) {
+    if (entry.kind != Kind::Forward || entry.stage + 1 != timetable.stages())
+      continue;
+    if (last && last->microBatch > entry.microBatch)
+      return fmt::format("rank {}: {} adds its loss after {}, not in ascending order of micro-batches", rank,
+                         describe(entry), textOf(*last));
+    last = &entry;
+  }
+  return "";
 }
 
 bool splitsBackward(const Timetable &timetable) {

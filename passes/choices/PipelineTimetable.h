@@ -27,6 +27,10 @@ struct PipelineShape {
 /// The timetable, which is valid. Throws Error (BadInput) that says why there is none of that shape.
 timetables::Timetable timetableFor(std::string_view chosen, const PipelineShape &shape);
 
+/// The first two entries of a stage that add gradients of weights, or losses, not in ascending order of micro-batches;
+/// empty: all do, and the timetable gives the bits of the named ones.
+std::string findSumsOutOfOrder(const timetables::Timetable &timetable);
+
 /// Whether it computes gradients of inputs and of weights in passes of their own.
 bool splitsBackward(const timetables::Timetable &timetable);
 

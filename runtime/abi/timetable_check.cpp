@@ -133,7 +133,7 @@ std::string PassCheck::pass(const TimedEntry &timed) {
   if (duty == CommandList::FORWARD_PASS || duty == CommandList::INPUT_GRADIENTS)
     return "";
   auto [last, isFirst] = added.try_emplace({timed.step + entry.step(), entry.stage()}, &entry);
-  if (!isFirst && last->second->micro_batch() >= entry.micro_batch())
+  if (!isFirst && !timetable.sums_by_timetable() && last->second->micro_batch() >= entry.micro_batch())
     return fmt::format("adds the gradients of {} behind those of {}; they add in the order of the micro-batches",
                        describeEntry(timetable, entry), describeEntry(timetable, *last->second));
   last->second = &entry;

@@ -51,7 +51,8 @@ void validateTensors(const abi::Manifest &manifest);
 void validatePlace(const abi::Tensor &tensor, const abi::Role &role);
 
 /// Validates timetables: entries name existing lists, stages and places, and each micro-batch passes forward and
-/// backward through each stage once, in this order, and backward in the order of the micro-batches.
+/// backward through each stage once, in this order, and backward in the order of the micro-batches, unless the timetable
+/// says that sums depend on it.
 void validateTimetables(const abi::Manifest &manifest, const abi::Role &role);
 
 /// Validates a role's command lists: kernels, buffers, scalars, collectives, tokens.

@@ -4,6 +4,7 @@
 
 #include "runtime/abi/commands.h"
 #include "runtime/abi/roles.h"
+#include "runtime/abi/timetables.h"
 #include "runtime/executor/validate.h"
 
 #include <gmock/gmock.h>
@@ -96,6 +97,48 @@ INSTANTIATE_TEST_SUITE_P(Models, LaterTimetables,
                                           testing::Values("interleaved", "zb-h1", "zb-h2", "zbv", "v-half", "v-min",
                                                           "dualpipev")),
                          [](const auto &info) { return testName(info.param); });
+
+/// Rows of a CSV file, for two ranks with a stage each and four micro-batches.
+struct OwnTimetable {
+  const char *rows;
+  bool isInOrder; ///< of gradients and losses
+};
+
+constexpr OwnTimetable ownTimetables[] = {
+    // Gradients of weights in any order: the first ones to be added, and the last ones, are of any micro-batch.
+    {"0F0,0F1,0F2,0F3,0I0,0I1,0I2,0I3,0W3,0W1,0W0,0W2\n1F0,1I0,1F1,1I1,1W1,1W0,1F2,1I2,1F3,1I3,1W3,1W2\n", false},
+    // Forward passes and whole backward passes.
+    {"0F2,0F0,0F3,0F1,0B2,0B3,0B0,0B1\n1F2,1B2,1F0,1F3,1B3,1B0,1F1,1B1\n", false},
+    // Losses, and the gradients of one of the two stages.
+    {"0F1,0F0,0F2,0F3,0B1,0B0,0B2,0B3\n1F1,1F0,1F2,1F3,1I1,1I0,1W0,1W1,1B2,1B3\n", false},
+    {"0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n1F1,1F0,1F3,1F2,1B0,1B1,1B2,1B3\n", false},
+    // Forward passes of the first stage add nothing.
+    {"0F1,0F0,0F3,0F2,0B0,0B1,0B2,0B3\n1F0,1B0,1F1,1B1,1F2,1B2,1F3,1B3\n", true}};
+
+class OwnTimetables : public testing::TestWithParam<OwnTimetable> {};
+
+void PrintTo(const OwnTimetable &timetable, std::ostream *out) { *out << timetable.rows; }
+
+TEST_P(OwnTimetables, MayTakeMicroBatchesInAnyOrder) {
+  for (auto [model, mesh, strategy] : {std::tuple("gpt-small", "pp=2", "ddp"), {"llama-small", "pp=2", "ddp"},
+                                       {"gpt-small", "dp=2,pp=2", "zero3"}}) {
+    CompiledModel compiled({.model = model,
+                            .mesh = mesh,
+                            .strategy = strategy,
+                            .accumulation = 4,
+                            .symbols = smallSymbols(model),
+                            .timetable = GetParam().rows});
+    ASSERT_TRUE(compiled.expectation) << model << " " << mesh;
+    for (const abi::Role &role : compiled.manifest.roles())
+      EXPECT_EQ(abi::timetableOf(role, abi::stepTimetable).sums_by_timetable(), !GetParam().isInOrder);
+    EXPECT_NO_THROW(validateManifest(compiled.manifest));
+    verify::VerifyReport report = verify::verify(*compiled.expectation, compiled.manifest);
+    EXPECT_EQ(report.failure, "") << model << " " << mesh;
+    EXPECT_GT(report.comparisons.size(), 4u * compiled.manifest.parameters_size());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, OwnTimetables, testing::ValuesIn(ownTimetables));
 
 // Conversions change nothing in f64: gradients in 16 bits and copies of parameters are partitioned, too.
 TEST(NarrowPipelines, ComputeWhatWholeFunctionsDo) {

@@ -4,6 +4,7 @@
 #include "dialect/reference/Mesh.h"
 #include "runtime/abi/roles.h"
 #include "runtime/abi/tensors.h"
+#include "runtime/abi/timetables.h"
 #include "runtime/abi/written.h"
 #include "tools/verify/Provenance.h"
 
@@ -136,18 +137,41 @@ const ExpectedList *CommandSubject::partOf(const ExpectedRun &run, const abi::Ti
   return nullptr;
 }
 
+void CommandSubject::provide(int64_t rank, const ExpectedList &part, bool onlyState) {
+  for (const auto &[key, value] : part.provided)
+    if (const abi::Tensor *tensor = tensorOn(rank, key); tensor && (!onlyState || key.isState()))
+      provideOn(rank, *tensor, key, value);
+}
+
+/// The part that ends the work of micro-batches, where sums depend on the timetable: it alone is compared, since what
+/// the sums are in between is nobody's expectation. Null where they do not.
+const ExpectedList *CommandSubject::endOfSums(const ExpectedRun &run) const {
+  bool dependOnIt = llvm::any_of(manifest.roles(), [&](const abi::Role &role) {
+    return abi::timetableOf(role, run.timetable).sums_by_timetable();
+  });
+  const ExpectedList *last = nullptr;
+  for (const ExpectedList &part : run.parts)
+    if (dependOnIt && part.microBatch)
+      last = &part;
+  return last;
+}
+
 CommandInterpreter::Watch CommandSubject::watch(const ExpectedRun &run) {
   CommandInterpreter::Watch watch;
+  begun.assign(commands.ranks(), false);
   watch.enter = [&](int64_t rank, const abi::TimedEntry &entry) {
-    if (const ExpectedList *part = partOf(run, *entry.entry); part && !isExchange(*entry.entry))
-      for (const auto &[key, value] : part->provided)
-        if (const abi::Tensor *tensor = tensorOn(rank, key))
-          provideOn(rank, *tensor, key, value);
+    const ExpectedList *part = partOf(run, *entry.entry);
+    if (!part || isExchange(*entry.entry))
+      return;
+    if (part->microBatch && !begun[rank] && part != &run.parts.front()) // another than the first one comes first
+      provide(rank, run.parts.front(), /*onlyState=*/true);
+    begun[rank] = begun[rank] || part->microBatch;
+    provide(rank, *part, /*onlyState=*/false);
   };
-  watch.leave = [&](int64_t rank, const abi::TimedEntry &entry) {
+  watch.leave = [this, &run, end = endOfSums(run)](int64_t rank, const abi::TimedEntry &entry) {
     executed[rank].push_back(entry.entry->list());
     if (const ExpectedList *part = partOf(run, *entry.entry))
-      keepWritten(rank, *entry.entry, *part);
+      keepWritten(rank, *entry.entry, end && part->microBatch ? *end : *part);
   };
   if (run.onceAlone)
     watch.takes = [this](const abi::TimetableEntry &entry) { return !entry.has_micro_batch() && !isExchange(entry); };
@@ -174,7 +198,10 @@ void CommandSubject::run(const ExpectedRun &run, Done done) {
   kept.clear();
   cuts.clear();
   commands.runTimetable(run.timetable, 1, watch(run));
+  const ExpectedList *end = endOfSums(run);
   for (const ExpectedList &part : run.parts) {
+    if (end && part.microBatch && &part != end)
+      continue;
     current = &part;
     if (!done(part))
       break;

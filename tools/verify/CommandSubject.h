@@ -40,6 +40,8 @@ private:
   bool isExchange(const abi::TimetableEntry &entry) const;
   const ExpectedList *partOf(const ExpectedRun &run, const abi::TimetableEntry &entry) const;
   void provideOn(int64_t rank, const abi::Tensor &tensor, const TensorKey &key, const mlir::dt::HostTensor &whole);
+  void provide(int64_t rank, const ExpectedList &part, bool onlyState);
+  const ExpectedList *endOfSums(const ExpectedRun &run) const;
   CommandInterpreter::Watch watch(const ExpectedRun &run);
   void keepWritten(int64_t rank, const abi::TimetableEntry &entry, const ExpectedList &part);
   std::optional<int64_t> holderFor(int64_t rank, const TensorKey &key) const;
@@ -51,6 +53,7 @@ private:
   std::vector<std::vector<std::string>> executed;   ///< lists of each rank, in order
   /// What entries have left of a part's results, by rank.
   std::map<const ExpectedList *, std::map<std::pair<const abi::Tensor *, int64_t>, mlir::dt::HostTensor>> kept;
+  std::vector<bool> begun; ///< of each rank: whether the run has come to a micro-batch there
   const ExpectedList *current = nullptr;                              ///< the part whose results are read
   std::map<const mlir::dt::HostTensor *, mlir::dt::HostTensors> cuts; ///< of the tensors that are provided in a run
 };

@@ -59,6 +59,8 @@ void emitTimetables(ModuleOp module, int64_t number, const llvm::StringMap<std::
     if (timetable.getRank() == number)
       for (EntryAttr entry : timetable.getEntries())
         emitEntry(module, entry, listOf, role, *abi::timetableIn(role, timetable.getName().getValue()).add_period());
+  if (module->hasAttr(module_attr::sumsByTimetable) && !abi::timetableOf(role, abi::stepTimetable).period().empty())
+    abi::timetableIn(role, abi::stepTimetable).set_sums_by_timetable(true);
 }
 
 } // namespace dtc

@@ -8,6 +8,8 @@
 #include "runtime/support/error.h"
 #include "timing/timetables/simulate.h"
 
+#include <map>
+
 namespace dtc {
 #define GEN_PASS_DEF_BUILDTIMETABLES
 #include "passes/schedule/Passes.h.inc"
@@ -91,6 +93,11 @@ private:
       std::string_view chosen = ranks == 1 ? "naive" : std::string_view(kind);
       timetables::Timetable timetable =
           dtc::timetableFor(chosen, {.ranks = ranks, .stages = stages, .microBatches = accumulation});
+      if (std::string found = dtc::findSumsOutOfOrder(timetable); !found.empty()) {
+        getOperation()->setAttr(module_attr::sumsByTimetable, UnitAttr::get(&getContext()));
+        getOperation().emitWarning("the timetable: ")
+            << found << "; results agree with those of other timetables within bounds, not to the bit";
+      }
       if (getOperation()->hasAttr(module_attr::splitsBackward))
         timetable = dtc::withSplitBackward(timetable);
       return numberEntries(timetable);
@@ -103,10 +110,13 @@ private:
   void addTimetables(std::string_view name, const NumberedRanks &entries) {
     dtc::TransferFunctions transfers(getOperation());
     std::vector<std::vector<dtc::PlannedPass>> passes(ranks);
+    std::map<std::pair<int32_t, timetables::Kind>, int64_t> begun; // passes, of each stage
     for (auto [rank, its] : llvm::enumerate(entries))
-      for (const NumberedEntry &each : its)
-        if (func::FuncOp function = find(name, each.entry))
+      for (const NumberedEntry &each : its) {
+        int64_t number = begun[{each.entry.stage, each.entry.kind}]++;
+        if (func::FuncOp function = find(name, each.entry, number))
           passes[rank].push_back({function, each.entry.microBatch, each.at});
+      }
     std::vector<std::vector<dtc::RunEntry>> all = dtc::addTransfers(passes, transfers);
     for (auto [rank, its] : llvm::enumerate(all)) {
       for (func::FuncOp function : dtc::functionsOf(getOperation(), static_cast<int64_t>(rank)))
@@ -134,11 +144,12 @@ private:
     llvm_unreachable("all kinds are covered");
   }
 
-  /// The function that does a pass; null for the backward pass of a function that has done both.
-  func::FuncOp find(std::string_view name, const timetables::Entry &entry) {
-    MicroBatches which = entry.microBatch + 1 == accumulation ? MicroBatches::Last
-                         : entry.microBatch == 0              ? MicroBatches::First
-                                                              : MicroBatches::Middle;
+  /// The function that does a pass; null for the backward pass of a function that has done both. `number`: of the pass
+  /// among those of its kind in its stage. Whichever micro-batch comes first begins the sums, the last one ends them.
+  func::FuncOp find(std::string_view name, const timetables::Entry &entry, int64_t number) {
+    MicroBatches which = number + 1 == accumulation ? MicroBatches::Last
+                         : number == 0              ? MicroBatches::First
+                                                    : MicroBatches::Middle;
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (DutyAttr duty = dutyOf(function); duty && duty.getStage() == entry.stage && duty.getTimetable() == name &&
                                             does(duty.getTask(), entry.kind)) {

@@ -90,6 +90,23 @@ func.func @b(%s: tensor<16xf32> {dt.port = #dt.port<stash "s">})
 
 // -----
 
+// The same where sums depend on the timetable.
+module attributes {dt.sums_by_timetable, dt.arena = {bytes = 192 : i64, shared = 192 : i64, spaces = [array<i64: 2, 64, 64, 2>]}, dt.timetables = [
+  #dt.timetable<"step", rank = 0, [<@f, micro_batch = 0>, <@f, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 1, places = [0, 0, 1]>, <@b, micro_batch = 0>, <@f, micro_batch = 2>, <@b, micro_batch = 2>]>]} {
+func.func @f(%p: tensor<16xf32> {dt.port = #dt.port<parameter "p">})
+    -> (tensor<16xf32> {dt.port = #dt.port<stash "s">})
+    attributes {dt.offsets = {arguments = array<i64: 0>, results = array<i64: 64>, values = array<i64: 64>}, dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = none>} {
+  %s = dt.copy %p : tensor<16xf32>
+  return %s : tensor<16xf32>
+}
+func.func @b(%s: tensor<16xf32> {dt.port = #dt.port<stash "s">})
+    attributes {dt.offsets = {arguments = array<i64: 64>, results = array<i64>, values = array<i64>}, dt.duty = #dt.duty<backward, stage = 0, timetable = "step", for = none>} {
+  return
+}
+}
+
+// -----
+
 // A micro-batch that is left over, and one that is left out.
 // expected-error @below {{M9: role 'all': its step leaves micro-batch 2 in stage 0 without its backward pass after list 'f' on micro-batch 2 in stage 0 (entry 4)}}
 module attributes {dt.arena = {bytes = 192 : i64, shared = 192 : i64, spaces = [array<i64: 2, 64, 64, 2>]}, dt.timetables = [

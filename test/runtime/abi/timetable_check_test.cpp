@@ -20,12 +20,14 @@ timetables::Entry pass(Kind kind, int32_t microBatch) { return {.kind = kind, .m
 
 /// What is wrong with a stage whose forward pass of micro-batch m leaves something in place m % places for the backward
 /// pass.
-std::string faultOf(const std::vector<timetables::Entry> &passes, int64_t microBatches, int64_t places) {
+std::string faultOf(const std::vector<timetables::Entry> &passes, int64_t microBatches, int64_t places,
+                    bool sumsByTimetable = false) {
   Role role;
   role.set_name("all");
   role.add_spaces()->set_places(static_cast<uint32_t>(places));
   Timetable step;
   step.set_name(std::string(stepTimetable));
+  step.set_sums_by_timetable(sumsByTimetable);
   for (const timetables::Entry &each : passes) {
     TimetableEntry &entry = *step.add_period();
     entry.set_list(each.kind == Kind::Forward ? "F" : "B");
@@ -66,6 +68,14 @@ TEST(TimetableCheck, NamesTheEntriesOfAMistake) {
             "list 'B' on micro-batch 1 in stage 0 (entry 2); they add in the order of the micro-batches");
   EXPECT_EQ(faultOf({pass(Forward, 0), pass(Backward, 0)}, 2, 1),
             "role 'all': its step runs 1 micro-batches of 2 in stage 0");
+}
+
+TEST(TimetableCheck, AcceptsAnyOrderWhereSumsDependOnIt) {
+  using enum Kind;
+  EXPECT_EQ(faultOf({pass(Forward, 0), pass(Forward, 1), pass(Backward, 1), pass(Backward, 0)}, 2, 2, true), "");
+  EXPECT_EQ(faultOf({pass(Forward, 0), pass(Forward, 1), pass(Backward, 1), pass(Backward, 1)}, 2, 2, true),
+            "role 'all': its step runs list 'B' on micro-batch 1 in stage 0 (entry 3) once more than there is need "
+            "for, after list 'B' on micro-batch 1 in stage 0 (entry 2)");
 }
 
 } // namespace

@@ -151,6 +151,8 @@ TEST_F(ValidateTimetableTest, GradientsAddInTheOrderOfTheMicroBatches) {
               HasSubstr("adds the gradients of list 'B' on micro-batch 1 in stage 0 (entry 6) behind those of list "
                         "'B' on micro-batch 2 in stage 0 (entry 5)"));
   EXPECT_EQ(refusal({"F3", "F1", "F0", "F2", "B0", "B1", "B2", "B3", "U"}), "accepted");
+  abi::timetableIn(*manifest.mutable_roles(0), abi::stepTimetable).set_sums_by_timetable(true);
+  EXPECT_EQ(refusal({"F0", "F1", "F2", "F3", "B0", "B2", "B1", "B3", "U"}), "accepted");
 }
 
 TEST_F(ValidateTimetableTest, StepsMayOverlap) {
