@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,6 +60,14 @@ inline const TimetableEntry *firstEntryOf(const Role &role, std::string_view lis
 inline const Stage &stageOf(const Manifest &manifest, const TimetableEntry &entry) {
   return entry.stage() < uint32_t(manifest.stages_size()) ? manifest.stages(static_cast<int>(entry.stage()))
                                                           : Stage::default_instance();
+}
+
+/// The stages that a role's timetables run, ascending.
+inline std::vector<uint32_t> stagesOf(const Role &role) {
+  std::set<uint32_t> stages;
+  for (const Timetable &timetable : role.timetables())
+    forEachEntry(timetable, [&](const TimetableEntry &entry) { stages.insert(entry.stage()); });
+  return {stages.begin(), stages.end()};
 }
 
 /// The parts of an entry on which its resolved list depends.

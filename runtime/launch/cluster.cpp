@@ -81,7 +81,7 @@ static std::vector<job::NodeResult> awaitNodes(const job::Nodes &nodes, uint32_t
 
 /// Combines all nodes' results.
 static SupervisorResult combine(SupervisorResult result, const std::vector<job::NodeResult> &others,
-                                const std::optional<FailureNotice> &first) {
+                                const std::optional<FailureNotice> &first, const SupervisorOptions &options) {
   auto isConsequence = [](int code) { return code == 0 || code == static_cast<int>(ExitCode::PeerLost); };
   for (const job::NodeResult &other : others)
     if (result.exitCode == 0 || (isConsequence(result.exitCode) && !isConsequence(other.exitCode))) {
@@ -90,8 +90,10 @@ static SupervisorResult combine(SupervisorResult result, const std::vector<job::
     }
   result.isLoss = isMendedByRestart(static_cast<ExitCode>(result.exitCode));
   if (first && result.exitCode != 0)
-    result.words = fmt::format("{} failed first: {}",
-                               first->rank < 0 ? "a launcher" : fmt::format("rank {}", first->rank), first->reason);
+    result.words = withDuty(
+        options, first->rank,
+        fmt::format("{} failed first: {}", first->rank < 0 ? "a launcher" : fmt::format("rank {}", first->rank),
+                    first->reason));
   return result;
 }
 
@@ -173,7 +175,7 @@ SupervisorResult FirstNode::start(uint32_t generation) {
   nodes.start(generation);
   SupervisorResult own = superviseRanks(local);
   SupervisorResult all =
-      combine(own, awaitNodes(nodes, generation, isStopping ? local.stopGrace : local.grace), server.failure());
+      combine(own, awaitNodes(nodes, generation, isStopping ? local.stopGrace : local.grace), server.failure(), local);
   all.isLoss &= !isStopping;
   return all;
 }

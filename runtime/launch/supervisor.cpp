@@ -275,18 +275,26 @@ const Failure *Supervisor::firstFailure() const {
   return failures.data();
 }
 
+std::string withDuty(const SupervisorOptions &options, int rank, const std::string &words) {
+  std::string duty = rank >= 0 && options.describeRank ? options.describeRank(rank) : "";
+  return duty.empty() ? words : words + "; " + duty;
+}
+
 /// The message about the failure that the others follow from.
 std::string Supervisor::wordsOn(const Failure &first) const {
   std::optional<FailureNotice> notice = control.failure();
   if (notice && notice->rank != first.rank) // one that ended normally but too early for its peers, or one on another
                                             // host
-    return fmt::format("{} failed first: {}", notice->rank < 0 ? "the launcher" : fmt::format("rank {}", notice->rank),
-                       notice->reason);
+    return withDuty(options, notice->rank,
+                    fmt::format("{} failed first: {}",
+                                notice->rank < 0 ? "the launcher" : fmt::format("rank {}", notice->rank),
+                                notice->reason));
   if (first.bySignal())
-    return fmt::format("rank {} {}", first.rank, first.text());
+    return withDuty(options, first.rank, fmt::format("rank {} {}", first.rank, first.text()));
   std::string words = notice ? notice->reason : "";
-  return fmt::format("rank {} failed first, with exit code {}{}", first.rank, first.code(),
-                     words.empty() || words == "it " + first.text() ? "" : ": " + words);
+  return withDuty(options, first.rank,
+                  fmt::format("rank {} failed first, with exit code {}{}", first.rank, first.code(),
+                              words.empty() || words == "it " + first.text() ? "" : ": " + words));
 }
 
 SupervisorResult Supervisor::verdict() const {

@@ -29,6 +29,9 @@ struct SupervisorOptions {
   JobPart part{};
   uint32_t generation = 0;  ///< how often the job was started before
   DescribePlace describe{}; ///< for the flight record; empty: none is written
+  /// What a rank of the job does, behind the message about the first one that failed: "it had stage 2 of the pipeline".
+  /// Empty: nothing is said.
+  std::function<std::string(int rank)> describeRank{};
   std::string logFolder{};  ///< for a file with the output of each rank but the first; empty: they print to our output
   /// Called several times a second: a signal for the ranks, from another launcher; 0: none.
   std::function<int()> awaitedSignal = [] { return 0; };
@@ -60,5 +63,8 @@ struct SupervisorResult {
 /// 128 + n when ranks had to be killed after the forwarded signal n, or PeerLost (4) when the first was ended by a
 /// signal that was not forwarded. Throws Error (BadInput) when the command cannot be started.
 SupervisorResult superviseRanks(const SupervisorOptions &options);
+
+/// A message about a rank of the job (-1: a launcher), with what it does.
+std::string withDuty(const SupervisorOptions &options, int rank, const std::string &words);
 
 } // namespace dtc

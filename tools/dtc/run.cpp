@@ -1,6 +1,8 @@
 // dtc run: starts the ranks of a program, on this machine or on several.
 #include "runtime/abi/container.h"
 #include "runtime/abi/mesh.h"
+#include "runtime/abi/roles.h"
+#include "runtime/abi/timetables.h"
 #include "runtime/checkpoint/checksums.h"
 #include "runtime/executor/executor.h"
 #include "runtime/launch/cluster.h"
@@ -14,6 +16,7 @@
 
 #include <charconv>
 #include <filesystem>
+#include <fmt/ranges.h>
 #include <iostream>
 
 using namespace dtc;
@@ -128,6 +131,11 @@ static void placeNodes(const RunOptions &options, ClusterOptions &cluster) {
   cluster.token = tokenOf(options);
 }
 
+/// "it had stages 1 and 6 of the pipeline".
+static std::string stagesText(const std::vector<uint32_t> &stages) {
+  return fmt::format("it had stage{} {} of the pipeline", stages.size() == 1 ? "" : "s", fmt::join(stages, " and "));
+}
+
 static int run(const RunOptions &options) {
   ClusterOptions cluster;
   cluster.local.command = options.command;
@@ -146,6 +154,8 @@ static int run(const RunOptions &options) {
   cluster.node.program = programHash(program.manifest(), program.kernels());
   cluster.describe = [&](int rank, const CommandPlace &place) { return describePlace(manifest, rank, place); };
   cluster.local.describe = cluster.describe;
+  if (manifest.stages_size() > 1)
+    cluster.local.describeRank = [&](int rank) { return stagesText(abi::stagesOf(abi::roleOf(manifest, rank))); };
   cluster.remoteShell = {options.remoteShell};
   cluster.remoteCommand = [&](int node, int ranks) { return remoteCommand(options, cluster, node, ranks); };
   if (!options.interface.empty())

@@ -179,6 +179,17 @@ TEST(Supervisor, ReportsTheCauseAndNotItsConsequences) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("rank 1 failed first, with exit code 3"));
 }
 
+TEST(Supervisor, SaysWhatTheRankDidThatFailedFirst) {
+  auto wordsOf = [](const char *end) {
+    std::string script = std::string("if [ $DTC_RANK = 1 ]; then sleep 0.2; ") + end + "; fi; exit 4";
+    return superviseRanks({.command = {"/bin/sh", "-c", script}, .ranks = 3, .describeRank = [](int rank) {
+                             return "it had stage " + std::to_string(rank) + " of the pipeline";
+                           }}).words;
+  };
+  EXPECT_EQ(wordsOf("exit 3"), "rank 1 failed first, with exit code 3; it had stage 1 of the pipeline");
+  EXPECT_EQ(wordsOf("kill -KILL $$"), "rank 1 was ended by signal 9 (Killed); it had stage 1 of the pipeline");
+}
+
 TEST(Supervisor, CallsADeadRankALostPeer) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(supervise("if [ $DTC_RANK = 1 ]; then kill -SEGV $$; fi; sleep 0.1; exit 4", 2), 4);
