@@ -156,7 +156,7 @@ private:
     if (setup.model == "gpt-small")
       setup.symbols["heads"] = 2;
     else
-      setup.symbols.insert({{"kv_heads", 2}, {"group", 1}});
+      setup.symbols.insert({{"kv_heads", 2}, {"group", 2}});
     drawCut(drawn, ranks);
     setup.mesh = fmt::format("pp={}", ranks);
     setup.strategy = "ddp";
