@@ -89,11 +89,11 @@ func::FuncOp StageFunctions::makeFunction(Place place) {
 //===----------------------------------------------------------------------===//
 
 /// The name is the value's place in the model; values with the same place are numbered.
-StringAttr StageFunctions::nameOf(Value value) {
-  StringAttr &name = names[value];
+StringAttr StageFunctions::nameOf(Value value, Names &names) {
+  StringAttr &name = names.of[value];
   if (!name) {
     std::string place = placeOf(value.getLoc());
-    int number = uses[place]++;
+    int number = names.uses[place]++;
     name = StringAttr::get(value.getContext(), number == 0 ? place : place + "#" + std::to_string(number));
   }
   return name;
@@ -127,7 +127,7 @@ Value StageFunctions::addArgument(Part &part, Type type, DictionaryAttr attribut
 
 /// Takes what another part hands on.
 Value StageFunctions::takeOver(Part &part, Value value, PortKind kind) {
-  PortAttr port = PortAttr::get(value.getContext(), kind, nameOf(value).getValue());
+  PortAttr port = PortAttr::get(value.getContext(), kind, nameOf(value, handedOn).getValue());
   return addArgument(part, value.getType(), portAttributes(port), value.getLoc());
 }
 
@@ -139,7 +139,7 @@ void StageFunctions::addResult(Part &part, Value value, DictionaryAttr attribute
 }
 
 void StageFunctions::handOn(Part &part, Value value, Value of, PortKind kind) {
-  addResult(part, value, portAttributes(PortAttr::get(of.getContext(), kind, nameOf(of).getValue())));
+  addResult(part, value, portAttributes(PortAttr::get(of.getContext(), kind, nameOf(of, handedOn).getValue())));
 }
 
 /// As what a pass of a stage returns a value: as the original does, else as a rank's own share.
@@ -149,7 +149,7 @@ DictionaryAttr StageFunctions::returnedAs(Value value, int64_t stage) {
       if (auto attributes = original.getResultAttrDict(use.getOperandNumber());
           portIn(attributes).getKind() != PortKind::Share)
         return ofStage(attributes, stage);
-  std::string name = nameOf(value).str();
+  std::string name = nameOf(value, shares).str();
   if (!llvm::has_single_bit(homes.of(value).where & cut.stagesOf(cut.rankOf[stage])))
     name += " of stage " + std::to_string(stage);
   return portAttributes(PortAttr::get(value.getContext(), PortKind::Share, name));

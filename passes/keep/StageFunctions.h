@@ -79,7 +79,12 @@ private:
   mlir::LogicalResult exchange(mlir::Value value);
   mlir::LogicalResult returnAll();
   void finish();
-  mlir::StringAttr nameOf(mlir::Value value);
+  /// Names of values, of which each has one.
+  struct Names {
+    llvm::DenseMap<mlir::Value, mlir::StringAttr> of;
+    llvm::StringMap<int> uses; ///< of places in the model
+  };
+  static mlir::StringAttr nameOf(mlir::Value value, Names &names);
   mlir::Value zeros(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type);
 
   mlir::func::FuncOp original;
@@ -91,8 +96,9 @@ private:
   const ParameterStages &gradients;
   llvm::DenseSet<mlir::Operation *> weights; ///< of the original: what the pass Weights does
   std::map<Place, Part> parts;
-  llvm::DenseMap<mlir::Value, mlir::StringAttr> names; ///< of what is handed on
-  llvm::StringMap<int> uses;                           ///< of names
+  /// Of what passes hand on, and of what they leave for the end of the step: apart, so that what is handed on is called
+  /// the same in all micro-batches. The passes of a micro-batch may belong to functions of different ones.
+  Names handedOn, shares;
 };
 
 } // namespace dtc

@@ -120,20 +120,24 @@ class OwnTimetables : public testing::TestWithParam<OwnTimetable> {};
 void PrintTo(const OwnTimetable &timetable, std::ostream *out) { *out << timetable.rows; }
 
 TEST_P(OwnTimetables, MayTakeMicroBatchesInAnyOrder) {
-  for (auto [model, mesh, strategy] : {std::tuple("gpt-small", "pp=2", "ddp"), {"llama-small", "pp=2", "ddp"},
-                                       {"gpt-small", "dp=2,pp=2", "zero3"}}) {
+  for (auto [model, mesh, strategy, type] : {std::tuple("gpt-small", "pp=2", "ddp", "f32"),
+                                             {"llama-small", "pp=2", "ddp", "f32"},
+                                             {"gpt-small", "dp=2,pp=2", "zero3", "f32"},
+                                             {"gpt-small", "dp=2,pp=2", "ddp", "bf16"}}) {
     CompiledModel compiled({.model = model,
                             .mesh = mesh,
                             .strategy = strategy,
                             .accumulation = 4,
                             .symbols = smallSymbols(model),
+                            .compute = type,
+                            .gradients = type,
                             .timetable = GetParam().rows});
-    ASSERT_TRUE(compiled.expectation) << model << " " << mesh;
+    ASSERT_TRUE(compiled.expectation) << model << " " << mesh << " " << type;
     for (const abi::Role &role : compiled.manifest.roles())
       EXPECT_EQ(abi::timetableOf(role, abi::stepTimetable).sums_by_timetable(), !GetParam().isInOrder);
     EXPECT_NO_THROW(validateManifest(compiled.manifest));
     verify::VerifyReport report = verify::verify(*compiled.expectation, compiled.manifest);
-    EXPECT_EQ(report.failure, "") << model << " " << mesh;
+    EXPECT_EQ(report.failure, "") << model << " " << mesh << " " << type;
     EXPECT_GT(report.comparisons.size(), 4u * compiled.manifest.parameters_size());
   }
 }
