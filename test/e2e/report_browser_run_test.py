@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import unittest
 
-from driver import DriverTest, write_tokens
+from driver import SOURCE, DriverTest, write_tokens
 from report_run_test import MODEL, write_metrics
 
 CHROMIUM = shutil.which("chromium")
@@ -27,7 +27,7 @@ window.addEventListener("load", () => setTimeout(() => {
   const canvases = [...document.querySelectorAll("canvas")];
   const seen = {canvases: canvases.length, empty: canvases.filter((canvas) => !isDrawn(canvas)).length,
     headings: [...document.querySelectorAll("h2")].map((heading) => heading.textContent),
-    wide: document.documentElement.scrollWidth > window.innerWidth, images: document.images.length,
+    pictures: document.querySelectorAll(".pipeline svg rect title").length, wide: document.documentElement.scrollWidth > window.innerWidth, images: document.images.length,
     paper: getComputedStyle(document.body).backgroundColor};
   document.documentElement.setAttribute("data-seen", JSON.stringify(seen));
 }, 100));
@@ -87,6 +87,17 @@ class Browser(DriverTest):
                          ["Timeline", "Training", "Memory", "Communication", "Load", "Shards", "Settings"])
         self.dtc("report", self.directory / "a", "--compare", self.directory / "b", "-o", page)
         self.assertIn("Two runs", self.check(page)["headings"])
+
+    def test_pipeline(self):
+        write_tokens(self.directory / "d.bin", 4000, 50)
+        program = self.compile("a.program", MODEL, "--mesh", "pp=2", steps=4, accumulation=8, global_batch=16)
+        self.dtc("run", program, "--data", self.directory / "d.bin", "--out", self.directory / "a", "--threads", 1,
+                 "--trace", "2-3")
+        page = self.directory / "report.html"
+        self.dtc("report", self.directory / "a", "--cluster", SOURCE / "examples/clusters/two_cores.textproto", "-o", page)
+        seen = self.check(page)
+        self.assertIn("Pipeline", seen["headings"])
+        self.assertEqual(seen["pictures"], 2 * 2 * 8 * 2)  # two pictures of two ranks with two passes a micro-batch
 
     def test_hostile_names_run_nothing(self):
         folder = self.directory / "<" / "script><img src=x onerror=\"document.title='caught'\">"

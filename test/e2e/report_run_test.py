@@ -8,6 +8,7 @@ import re
 import signal
 import time
 import unittest
+import xml.etree.ElementTree
 
 from driver import SANITIZED, SOURCE, DriverTest, write_tokens
 
@@ -70,6 +71,7 @@ class Report(DriverTest):
         self.check_communication(data, json.loads(self.dtc("explain", program, "--json")))
         self.check_timeline(data, json.loads((out / "trace.json").read_text())["traceEvents"])
         self.check_shards(data, inspected)
+        self.assertNotIn("pipeline", data)
         # The same object for programs.
         answer = json.loads(self.dtc("report", out, "--json"))
         self.assertEqual(answer, data)
@@ -147,6 +149,67 @@ class Report(DriverTest):
             self.assertGreater(row["predicted"] + row["measured"], 0)
         (out / "manifest.pb").unlink()
         self.assertIn("has no manifest.pb, which --cluster takes", self.refused("report", out, "--cluster", cluster))
+
+    def test_a_pipeline_is_drawn_as_predicted_and_as_measured(self):
+        write_tokens(self.directory / "d.bin", 4000, 50)
+        program = self.compile("p", MODEL, "--mesh", "dp=2,pp=2", "--timetable", "zb-h1", steps=4, accumulation=4,
+                               global_batch=16)
+        out = self.directory / "a"
+        self.dtc("run", program, "--data", self.directory / "d.bin", "--out", out, "--threads", 1, "--trace", "2-3")
+        cluster = SOURCE / "examples/clusters/two_cores.textproto"
+        data = self.report(out, "--cluster", cluster)
+        self.assertEqual(data["runs"][0]["remarks"], [])
+        pipeline = data["pipeline"]
+        self.assertEqual((pipeline["timetable"], pipeline["stages"]), ("zb-h1", 2))
+        ideal = json.loads(self.dtc("schedule", "--timetable", "zb-h1", "--stages", 2, "--microbatches", 4, "--json"))
+        widths = set()
+        for source, steps in (("predicted", {1}), ("measured", {2, 3})):
+            with self.subTest(source=source):
+                step = pipeline[source]
+                self.assertIn(step["step"], steps)
+                self.assertEqual([rank["rank"] for rank in step["ranks"]], [0, 1])
+                widths.add(self.check_pipeline(step, ideal))
+        self.assertEqual(len(widths), 1)
+        # Either is drawn alone too, and a trace of something else is reported.
+        alone = self.report(out)["pipeline"]
+        self.assertNotIn("predicted", alone)
+        self.assertEqual(alone["measured"]["ranks"], pipeline["measured"]["ranks"])
+        trace = (out / "trace.json").read_text()
+        (out / "trace.json").unlink()
+        self.assertNotIn("pipeline", self.report(out))
+        alone = self.report(out, "--cluster", cluster)["pipeline"]
+        self.assertNotIn("measured", alone)
+        self.assertEqual(alone["predicted"]["ranks"], pipeline["predicted"]["ranks"])
+        (out / "trace.json").write_text(trace.replace('"micro.forward.1"', '"other"'))
+        data = self.report(out)
+        self.assertNotIn("pipeline", data)
+        self.assertIn("the measured pipeline is not shown", " ".join(data["runs"][0]["remarks"]))
+
+    def check_pipeline(self, step, ideal):
+        """The passes of a step, compared with those of its timetable; returns the width of its picture."""
+        for rank, expected in zip(step["ranks"], ideal["ranks"]):
+            self.assertEqual(rank["stages"], expected["stages"])
+            self.assertEqual([each["entry"] for each in rank["entries"]],
+                             [each["entry"] for each in expected["entries"]])
+            self.assertAlmostEqual(rank["work"] + rank["idle"], step["seconds"], delta=1e-9)
+            end = 0
+            for each in rank["entries"]:
+                self.assertGreaterEqual(each["begin"], end)
+                self.assertGreater(each["end"], each["begin"])
+                end = each["end"]
+        first, second = (rank["entries"][0] for rank in step["ranks"])
+        self.assertEqual(first["begin"], 0)
+        self.assertGreater(second["begin"], 0)
+        idle = sum(rank["idle"] for rank in step["ranks"]) / 2
+        self.assertAlmostEqual(step["bubble_overhead"], idle / step["work"])
+        self.assertAlmostEqual(step["bubble_fraction"], idle / step["seconds"])
+        picture = xml.etree.ElementTree.fromstring(step["svg"])
+        texts = "".join(text.text for text in picture.iter("{http://www.w3.org/2000/svg}text"))
+        self.assertRegex(texts, "2 stages, 2 ranks, 4 micro-batches: bubble overhead [0-9.]+, fraction 0[0-9.]+")
+        titles = [title.text for title in picture.iter("{http://www.w3.org/2000/svg}title")]
+        self.assertEqual(len(titles), 2 * 4 * 3)
+        self.assertRegex(titles[0], r"^0F0 \(stage 0, micro-batch 0\): 0 to [0-9.e-]+ ms$")
+        return picture.get("width")
 
     def test_without_a_trace_the_page_says_how_to_get_one(self):
         _, out = self.run_model("a")

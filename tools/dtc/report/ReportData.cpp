@@ -9,6 +9,7 @@
 #include "tools/dtc/report/Communication.h"
 #include "tools/dtc/report/Load.h"
 #include "tools/dtc/report/Memory.h"
+#include "tools/dtc/report/Pipeline.h"
 #include "tools/dtc/report/Residuals.h"
 #include "tools/dtc/report/Sharding.h"
 #include "tools/dtc/report/Timeline.h"
@@ -25,6 +26,8 @@ using Json = nlohmann::ordered_json;
 static constexpr size_t MostPoints = 2000;
 /// Bars of the timeline. Each takes about 15 bytes of the page.
 static constexpr size_t MostBars = 60000;
+/// Passes of a pipeline's step. In its picture each takes about 200 bytes of the page.
+static constexpr size_t MostPasses = 6000;
 
 /// JSON has no NaN and no infinity.
 static Json valueJson(double value) { return std::isfinite(value) ? Json(value) : Json(); }
@@ -129,6 +132,22 @@ static std::optional<RunTrace> readTrace(const RunFolder &run, std::vector<std::
   }
 }
 
+/// The step of a program with a pipeline, as predicted and as measured; null where there is neither.
+static Json pipelineOf(const abi::Manifest &manifest, const RunTrace *predicted, const RunTrace *measured,
+                       std::vector<std::string> &remarks) {
+  if (!hasPipeline(manifest))
+    return {};
+  auto stepOf = [&](const RunTrace *trace) { return trace ? pipelineStepOf(*trace, manifest) : std::nullopt; };
+  std::optional<PipelineStep> foretold = stepOf(predicted), traced = stepOf(measured);
+  if (measured && !traced)
+    remarks.push_back(fmt::format("{} has no whole step of this program's timetable on all stages: the measured "
+                                  "pipeline is not shown.",
+                                  RunFiles::Trace));
+  if (!foretold && !traced)
+    return {};
+  return pipelineJson(manifest, foretold ? &*foretold : nullptr, traced ? &*traced : nullptr, MostPasses);
+}
+
 Json reportData(const RunFolder &run, const ReportInputs &inputs) {
   Json data = {{"schema", jsonSchema}, {"dtc", DTC_VERSION}, {"runs", {runJson(run)}}};
   if (inputs.other) {
@@ -137,7 +156,6 @@ Json reportData(const RunFolder &run, const ReportInputs &inputs) {
   }
   std::vector<std::string> remarks = run.remarks;
   std::optional<RunTrace> trace = readTrace(run, remarks), predicted;
-  data["runs"][0]["remarks"] = remarks;
   if (!inputs.predictedTrace.empty())
     predicted = RunTrace::parse(MappedFile(inputs.predictedTrace).text(), inputs.predictedTrace);
   if (trace) {
@@ -147,11 +165,14 @@ Json reportData(const RunFolder &run, const ReportInputs &inputs) {
     data["load"] = loadJson(*trace, run.manifest ? &*run.manifest : nullptr);
   }
   if (run.manifest) {
-    const RunTrace *times = trace ? &*trace : nullptr;
+    const RunTrace *times = trace ? &*trace : nullptr, *foretold = predicted ? &*predicted : nullptr;
+    if (Json pipeline = pipelineOf(*run.manifest, foretold, times, remarks); !pipeline.is_null())
+      data["pipeline"] = std::move(pipeline);
     data["memory"] = memoryJson(*run.manifest, times);
     data["communication"] = communicationJson(*run.manifest, times);
     data["sharding"] = shardingJson(*run.manifest);
   }
+  data["runs"][0]["remarks"] = remarks;
   return data;
 }
 

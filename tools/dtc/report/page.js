@@ -392,6 +392,7 @@ function main() {
   drawHead();
   drawDifferences();
   drawTimeline();
+  drawPipeline();
   drawCurves();
   drawMemory();
   drawCommunication();

@@ -1,5 +1,5 @@
-// The part of the page of `dtc report` that shows who did what when, on a canvas. It comes behind page.js, whose helpers it
-// uses.
+// The parts of the page of `dtc report` that show who did what when: commands on a canvas, and passes of a pipeline. It comes
+// behind page.js, whose helpers it uses.
 "use strict";
 
 const kindColours = ["forward", "input", "weight", "update", "kernels", "start", "wait", "communication", "copy"];
@@ -207,4 +207,25 @@ function drawTimeline() {
   document.body.append(timeline.tip);
   if (data.timeline.rows.length > MostRows)
     made.append(element("p", {}, `Of ${data.timeline.rows.length} rows the first ${MostRows} are drawn.`));
+}
+
+/// A picture that dtc has drawn: of numbers and its own words, without names from files.
+function picture(svg) {
+  return document.importNode(new DOMParser().parseFromString(svg, "image/svg+xml").documentElement, true);
+}
+
+function drawPipeline() {
+  const pipeline = data.pipeline;
+  if (!pipeline) return;
+  const shown = ["predicted", "measured"].filter((source) => pipeline[source]).map((source) => [
+    source === "measured" ? `measured, step ${pipeline.measured.step}` : source, pipeline[source]]);
+  const made = section("Pipeline", `The passes of a step in time (${pipeline.timetable}): each from its first command to its last, ` +
+    "labelled with its micro-batch. The rest is the bubble: the overhead is its share of a rank's work, the fraction its share of the step.");
+  const drawn = shown.filter(([, its]) => its.svg);
+  if (drawn.length) made.append(element("div", {class: "panel"}, element("div", {class: "scroll pipeline"},
+    ...drawn.flatMap(([name, its]) => [element("h3", {}, name), picture(its.svg)]))));
+  if (drawn.length < shown.length) made.append(element("p", {}, "A step has too many passes to be drawn."));
+  made.append(table(["", "first pass to last", "of that in passes, mean of ranks", "bubble overhead", "bubble fraction"],
+    shown.map(([name, its]) => [name, seconds(its.seconds), seconds(its.work), number(its.bubble_overhead, 3),
+      number(its.bubble_fraction, 3)]), [1, 2, 3, 4]));
 }

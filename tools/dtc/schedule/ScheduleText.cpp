@@ -35,11 +35,11 @@ void dtc::printSchedule(const ScheduleAnswer &answer) {
     say("\n{}: results agree with other timetables within bounds, not in every bit.\n", answer.weightsOutOfOrder);
 }
 
-static nlohmann::ordered_json entriesOf(const ScheduleAnswer &answer, size_t rank) {
+nlohmann::ordered_json dtc::entriesJson(const Timetable &timetable, const Simulated &simulated, size_t rank) {
   nlohmann::ordered_json entries = nlohmann::ordered_json::array();
-  const std::vector<Entry> &list = answer.timetable.ranks[rank];
+  const std::vector<Entry> &list = timetable.ranks[rank];
   for (size_t at = 0; at < list.size(); ++at) {
-    const auto &[begin, end] = answer.simulated.entries[rank][at];
+    const auto &[begin, end] = simulated.entries[rank][at];
     entries.push_back({{"entry", textOf(list[at])}, {"begin", begin}, {"end", end}});
     if (list[at].withNext)
       entries.back()["with"] = textOf(list[at + 1]);
@@ -68,6 +68,6 @@ nlohmann::ordered_json dtc::toJson(const ScheduleAnswer &answer) {
                              {"idle", simulated.idle[rank]},
                              {"idle_without_barrier", answer.steady.rankBubble[rank]},
                              {"peak_stashes", answer.peakStashes[rank]},
-                             {"entries", entriesOf(answer, rank)}});
+                             {"entries", entriesJson(answer.timetable, simulated, rank)}});
   return json;
 }

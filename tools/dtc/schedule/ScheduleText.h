@@ -26,4 +26,8 @@ void printSchedule(const ScheduleAnswer &answer);
 
 nlohmann::ordered_json toJson(const ScheduleAnswer &answer);
 
+/// "entries" of docs/json.md: what a rank computes, and when.
+nlohmann::ordered_json entriesJson(const timetables::Timetable &timetable, const timetables::Simulated &simulated,
+                                   size_t rank);
+
 } // namespace dtc

@@ -18,16 +18,16 @@ static std::string fillOf(Kind kind, size_t chunk) {
 }
 
 static std::string entryText(const Timetable &timetable, size_t rank, size_t at, Interval interval, double scale,
-                             size_t chunk) {
+                             size_t chunk, const SvgOptions &options) {
   const std::vector<Entry> &list = timetable.ranks[rank];
   bool isFirst = list[at].withNext, isSecond = at > 0 && list[at - 1].withNext;
   double height = isFirst || isSecond ? barHeight / 2 : barHeight;
   double y = top + static_cast<double>(rank) * rowHeight + (isSecond ? height : 0);
   double x = left + interval.begin * scale, width = (interval.end - interval.begin) * scale;
   std::string text = fmt::format(R"(<rect x="{:.2f}" y="{:.1f}" width="{:.2f}" height="{:.1f}" fill="{}"><title>{}: )"
-                                 R"({:.6g} to {:.6g}</title></rect>)",
-                                 x, y, width, height, fillOf(list[at].kind, chunk), describe(list[at]), interval.begin,
-                                 interval.end);
+                                 R"({:.6g} to {:.6g}{}</title></rect>)",
+                                 x, y, width, height, fillOf(list[at].kind, chunk), describe(list[at]),
+                                 interval.begin * options.factor, interval.end * options.factor, options.unit);
   std::string label = std::to_string(list[at].microBatch);
   constexpr double widthOfDigit = 6.5;
   if (width > widthOfDigit * static_cast<double>(label.size()))
@@ -50,12 +50,13 @@ static std::string legend() {
   return text + "\n";
 }
 
-std::string dtc::scheduleSvg(const Timetable &timetable, const Simulated &simulated) {
+std::string dtc::scheduleSvg(const Timetable &timetable, const Simulated &simulated, const SvgOptions &options) {
   constexpr double least = 700, perEntry = 16;
   size_t longest = 0;
   for (const std::vector<Entry> &list : timetable.ranks)
     longest = std::max(longest, list.size());
-  double drawn = std::max(least, perEntry * static_cast<double>(longest)), scale = drawn / simulated.seconds;
+  double drawn = std::max(least, perEntry * static_cast<double>(longest));
+  double scale = drawn / std::max(options.seconds, simulated.seconds);
   double width = left + drawn + margin, height = top + rowHeight * static_cast<double>(timetable.ranks.size()) + margin;
   std::string text = fmt::format(
       R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0:.0f} {1:.0f}" width="{0:.0f}" height="{1:.0f}" )"
@@ -68,14 +69,16 @@ std::string dtc::scheduleSvg(const Timetable &timetable, const Simulated &simula
   text += legend();
   for (size_t rank = 0; rank < timetable.ranks.size(); ++rank) {
     double y = top + static_cast<double>(rank) * rowHeight;
-    text += fmt::format(R"(<text x="{}" y="{:.1f}">rank {}</text>)", margin, y + 13, rank);
+    int64_t number = options.rankNumbers.empty() ? static_cast<int64_t>(rank) : options.rankNumbers[rank];
+    text += fmt::format(R"(<text x="{}" y="{:.1f}">rank {}</text>)", margin, y + 13, number);
     text += fmt::format(R"(<rect x="{}" y="{:.1f}" width="{:.2f}" height="{}" fill="#eeeeee"/>)"
                         "\n",
-                        left, y, drawn, barHeight);
+                        left, y, simulated.seconds * scale, barHeight);
     std::vector<int32_t> stages = stagesOf(timetable, static_cast<int32_t>(rank));
     for (size_t at = 0; at < timetable.ranks[rank].size(); ++at) {
       auto chunk = std::ranges::find(stages, timetable.ranks[rank][at].stage) - stages.begin();
-      text += entryText(timetable, rank, at, simulated.entries[rank][at], scale, static_cast<size_t>(chunk));
+      text +=
+          entryText(timetable, rank, at, simulated.entries[rank][at], scale, static_cast<size_t>(chunk), options);
     }
   }
   return text + "</svg>\n";
