@@ -20,9 +20,9 @@ namespace fs = std::filesystem;
 namespace dtc {
 
 namespace {
-class Reader {
+class FolderReader {
 public:
-  explicit Reader(const std::string &path) { run.path = path; }
+  explicit FolderReader(const std::string &path) { run.path = path; }
 
   RunFolder read() {
     requireRun();
@@ -55,7 +55,7 @@ private:
 };
 } // namespace
 
-void Reader::requireRun() const {
+void FolderReader::requireRun() const {
   std::error_code unknown;
   constexpr const char *remedy = "name the folder that --out of 'dtc run' named, by default dtc-out";
   if (!fs::exists(run.path, unknown))
@@ -67,7 +67,7 @@ void Reader::requireRun() const {
                                                 run.path, RunFiles::Metrics, RunFiles::Settings, remedy));
 }
 
-void Reader::readSettings() {
+void FolderReader::readSettings() {
   if (!isThere(RunFiles::Settings)) {
     run.remarks.push_back(fmt::format("There is no {}: the run's settings are not known.", RunFiles::Settings));
     return;
@@ -79,7 +79,7 @@ void Reader::readSettings() {
   }
 }
 
-void Reader::readManifest() {
+void FolderReader::readManifest() {
   if (!isThere(RunFiles::Manifest)) {
     run.remarks.push_back(fmt::format("There is no {}, which runs of an older dtc did not write: memory, communication "
                                       "and the sharding of parameters are not shown.",
@@ -94,7 +94,7 @@ void Reader::readManifest() {
   }
 }
 
-void Reader::readLine(std::string_view line) {
+void FolderReader::readLine(std::string_view line) {
   nlohmann::json fields = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!fields.is_object() || !fields.contains("step") || !fields["step"].is_number_integer()) {
     ++damagedLines;
@@ -111,7 +111,7 @@ void Reader::readLine(std::string_view line) {
   run.lastStep = step;
 }
 
-void Reader::readMetrics() {
+void FolderReader::readMetrics() {
   if (!isThere(RunFiles::Metrics)) {
     run.remarks.push_back(fmt::format("There is no {}: nothing is known of its steps.", RunFiles::Metrics));
     return;
@@ -129,7 +129,7 @@ void Reader::readMetrics() {
                                       damagedLines == 1 ? "" : "s"));
 }
 
-void Reader::readCheckpoints() {
+void FolderReader::readCheckpoints() {
   std::error_code unknown;
   std::string folder = inFolder(RunFiles::Checkpoints);
   if (!fs::is_directory(folder, unknown))
@@ -139,7 +139,7 @@ void Reader::readCheckpoints() {
 }
 
 /// Whether a running process holds the folder: see OutputDirectory.
-bool Reader::isHeld() const {
+bool FolderReader::isHeld() const {
   int lock = open(inFolder(RunFiles::Lock).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (lock < 0)
     return false;
@@ -148,6 +148,6 @@ bool Reader::isHeld() const {
   return isHeld;
 }
 
-RunFolder RunFolder::read(const std::string &path) { return Reader(path).read(); }
+RunFolder RunFolder::read(const std::string &path) { return FolderReader(path).read(); }
 
 } // namespace dtc
