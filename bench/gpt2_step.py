@@ -26,21 +26,22 @@ LAYERS, WIDTH, HEADS, VOCABULARY, POSITIONS = 12, 768, 12, 50257, 1024
 
 
 class Block(nn.Module):
-    def __init__(self):
+    def __init__(self, width=WIDTH, heads=HEADS):
         super().__init__()
-        self.ln_1 = nn.LayerNorm(WIDTH)
-        self.attention = nn.Linear(WIDTH, 3 * WIDTH)
-        self.attention_out = nn.Linear(WIDTH, WIDTH)
-        self.ln_2 = nn.LayerNorm(WIDTH)
-        self.up = nn.Linear(WIDTH, 4 * WIDTH)
-        self.down = nn.Linear(4 * WIDTH, WIDTH)
+        self.heads = heads
+        self.ln_1 = nn.LayerNorm(width)
+        self.attention = nn.Linear(width, 3 * width)
+        self.attention_out = nn.Linear(width, width)
+        self.ln_2 = nn.LayerNorm(width)
+        self.up = nn.Linear(width, 4 * width)
+        self.down = nn.Linear(4 * width, width)
 
     def forward(self, x):
-        batch, length, _ = x.shape
-        qkv = self.attention(self.ln_1(x)).view(batch, length, 3, HEADS, WIDTH // HEADS)
+        batch, length, width = x.shape
+        qkv = self.attention(self.ln_1(x)).view(batch, length, 3, self.heads, width // self.heads)
         q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.attention_out(y.transpose(1, 2).reshape(batch, length, WIDTH))
+        x = x + self.attention_out(y.transpose(1, 2).reshape(batch, length, width))
         return x + self.down(F.gelu(self.up(self.ln_2(x)), approximate="tanh"))
 
 
