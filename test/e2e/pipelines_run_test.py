@@ -138,6 +138,55 @@ class Bits(PipelineTest):
         self.assertGreater(roles[0]["memory"]["parameters"], 2 * roles[1]["memory"]["parameters"])
 
 
+class Cuts(PipelineTest):
+    """With a cluster file the stages are cut by costs; without one a remark says where they are uneven."""
+
+    CLUSTER = """
+name: "two"
+devices { name: "a" peaks { type: "f32" flops: 1e11 } memory_bandwidth: 1e10 memory_bytes: 1000000000 }
+devices { name: "b" peaks { type: "f32" flops: 1e10 } memory_bandwidth: 1e9 memory_bytes: 1000000000 }
+nodes { device: "a" devices: 1 count: 1 }
+nodes { device: "b" devices: 1 count: 1 }
+levels { name: "network" latency: 5e-6 bandwidth: 2e9 }
+"""
+
+    def words(self):
+        return ["--mesh", "pp=2", *(word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}"))]
+
+    def layers(self, program):
+        return re.search(r"^layers = (\[.*\])$", self.dtc("inspect", program, "--choices"), re.M)[1]
+
+    def test_a_slow_device_gets_fewer_layers(self):
+        cluster, program = self.directory / "two.textproto", self.directory / "cut"
+        cluster.write_text(self.CLUSTER)
+        said = self.dtc("compile", self.untied, *self.words(), "--cluster", cluster, "-o", program)
+        self.assertRegex(said, r"layers of the stages: \[3, 1\]: the slowest rank takes .* a micro-batch instead of .* with \[2, 2\], "
+                               r"[\d.]+% less\n")
+        self.assertEqual(self.layers(program), "[3, 1]")
+        one, _ = self.run_under(self.untied, "dp=1")
+        self.assertEqual(self.train(program, self.data, "cut.out"), one)
+        # The choice is replayed, and a user's own stays.
+        choices, again = self.directory / "choices.toml", self.directory / "again"
+        choices.write_text(self.dtc("inspect", program, "--choices"))
+        self.dtc("compile", self.untied, *self.words(), "--choices", choices, "-o", again)
+        self.assertEqual(self.layers(again), "[3, 1]")
+        choices.write_text("layers = [1, 3]\n")
+        said = self.dtc("compile", self.untied, *self.words(), "--choices", choices, "--cluster", cluster, "--remarks", "-o", again)
+        self.assertEqual(self.layers(again), "[1, 3]")
+        self.assertRegex(said, r"stage 1 takes 1\.\d+ times the mean.*; \[stages\] layers = \[3, 1\] would take 1\.\d+\n")
+
+    def test_a_remark_without_a_cluster(self):
+        head = self.make_folder("head")  # it multiplies 36 n_embd^2 numbers, a layer 12 n_embd^2
+        config = json.loads((self.untied / "config.json").read_text())
+        (head / "config.json").write_text(json.dumps({**config, "vocab_size": 36 * config["n_embd"]}))
+        program = self.directory / "head.train"
+        said = self.dtc("compile", head, *self.words(), "--remarks", "-o", program)
+        self.assertRegex(said, r"stage 1 takes 1\.\d+ times the mean: its head counts as \d+ layers?; \[stages\] layers = \[3, 1\] "
+                               r"would take 1\.\d+\n")
+        self.assertEqual(self.layers(program), "[2, 2]")
+        self.assertNotIn("times the mean", self.dtc("compile", head, *self.words(), "-o", program))
+
+
 class Checkpoints(PipelineTest):
     """These have no stages."""
 

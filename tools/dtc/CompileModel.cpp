@@ -253,8 +253,49 @@ static timing::Device usualDevice(const std::string &target) {
   return device;
 }
 
-/// Makes the choices left open: what is recomputed and which layers share gathers, so that the memory limit is met.
+/// Makes the choices left open.
 void LoadedModel::choose(CompileOptions &options) {
+  chooseStages(options);
+  chooseRecomputed(options);
+}
+
+static bool isPipeline(const CompileRequest &request, mlir::MLIRContext &context) {
+  mlir::FailureOr<mlir::dt::MeshAttr> mesh = parseMesh(&context, request.mesh, [](const llvm::Twine &) {});
+  return succeeded(mesh) && mesh->getAxisSize(mlir::dt::pipelineAxis) > 1;
+}
+
+/// Where a pipeline is cut. Without a cluster, or where the user says it, it can only be remarked on.
+void LoadedModel::chooseStages(CompileOptions &options) {
+  if (request.generate || !(request.layout || request.remarks) || !isPipeline(request, context))
+    return;
+  CompileRequest quiet = request; // what plans warn of, compiling warns of
+  quiet.warnings = quiet.remarks = false;
+  Diagnostics diagnostics(context, quiet);
+  std::unique_ptr<Planner> planner = Planner::create(*model.module, options);
+  if (!planner)
+    diagnostics.fail(*model.module);
+  if (request.layout) {
+    mlir::FailureOr<std::optional<BalancedStages>> found =
+        balanceStages(*planner, options.choices, request.memoryLimit, *request.layout);
+    if (failed(found))
+      diagnostics.fail(*model.module);
+    balanced = *found;
+    if (balanced)
+      options.choices = balanced->choices;
+  }
+  if (!request.remarks || balanced)
+    return;
+  mlir::FailureOr<std::string> uneven =
+      findUnevenStages(*planner, options.choices, usualDevice(request.target), request.layout);
+  if (failed(uneven))
+    diagnostics.fail(*model.module);
+  Diagnostics shown(context, request);
+  if (!uneven->empty())
+    model.module->emitRemark() << *uneven;
+}
+
+/// What is recomputed and which layers share gathers, so that the memory limit is met.
+void LoadedModel::chooseRecomputed(CompileOptions &options) {
   if (!options.choices.recompute.empty() || request.generate)
     return;
   if (request.memoryLimit == 0)

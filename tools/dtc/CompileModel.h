@@ -2,6 +2,7 @@
 #pragma once
 
 #include "frontends/Frontend.h"
+#include "passes/pipelines/search/BalanceStages.h"
 #include "passes/pipelines/search/ChooseRecompute.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -71,12 +72,16 @@ public:
 
   /// What was chosen to be recomputed, where the settings left it open, once that is done.
   const std::optional<ChosenRecompute> &chosenRecompute() const { return chosen; }
+  /// Where the pipeline was cut by costs, once that is done.
+  const std::optional<BalancedStages> &balancedStages() const { return balanced; }
 
   mlir::ModuleOp module() const { return *model.module; }
   const abi::Training &settings() const { return training; }
 
 private:
   void choose(CompileOptions &options);
+  void chooseStages(CompileOptions &options);
+  void chooseRecomputed(CompileOptions &options);
 
   /// Collects the compiler's diagnostics while a step runs.
   class Diagnostics;
@@ -86,6 +91,7 @@ private:
   mlir::MLIRContext context;
   Model model;
   std::optional<ChosenRecompute> chosen;
+  std::optional<BalancedStages> balanced;
   mlir::OwningOpRef<mlir::ModuleOp> compiled; ///< kept, as the model is: see compileToProgram
 };
 

@@ -31,19 +31,22 @@ double CommandSeconds::ofLaunch(const abi::Work &work, abi::DataType type) const
 
 double CommandSeconds::ofMove(const FlatMove &move) const { return secondsOf(move); }
 
+double CommandSeconds::ofCommand(const FlatRole &role, const FlatCommand &command) const {
+  if (command.kind == FlatCommand::Kind::Launch)
+    return ofLaunch(command.work, command.type);
+  if (command.kind == FlatCommand::Kind::Start && command.move >= 0)
+    return ofMove(role.moves[static_cast<size_t>(command.move)]);
+  return 0;
+}
+
 double CommandSeconds::ofStep(const FlatRole &role) const {
   std::vector<int64_t> times(role.functions.size());
   for (const FlatEntry &entry : role.step)
     ++times[entry.function];
   double seconds = 0;
   for (size_t number = 0; number < role.functions.size(); ++number)
-    for (const FlatCommand &command : role.functions[number].commands) {
-      auto runs = static_cast<double>(times[number]);
-      if (command.kind == FlatCommand::Kind::Launch)
-        seconds += runs * ofLaunch(command.work, command.type);
-      else if (command.kind == FlatCommand::Kind::Start && command.move >= 0)
-        seconds += runs * ofMove(role.moves[static_cast<size_t>(command.move)]);
-    }
+    for (const FlatCommand &command : role.functions[number].commands)
+      seconds += static_cast<double>(times[number]) * ofCommand(role, command);
   return seconds;
 }
 

@@ -14,6 +14,8 @@ public:
 
   double ofLaunch(const abi::Work &work, abi::DataType type) const;
   double ofMove(const FlatMove &move) const;
+  /// Of a launch or a start; anything else takes no time.
+  double ofCommand(const FlatRole &role, const FlatCommand &command) const;
   /// The seconds of a training step of the role.
   double ofStep(const FlatRole &role) const;
 

@@ -221,14 +221,20 @@ timing::Step plannedStep(const Plan &plan, const abi::Mesh &mesh) {
     RoleWriter(planned, groups, meetings, step, tables).write();
   for (auto [index, channel] : llvm::enumerate(channelsOf(meetings)))
     step.groups[index].set_channel(channel);
+  step.roleOf = rolesOfRanks(mesh, plan.roles.size());
+  return step;
+}
+
+std::vector<int> rolesOfRanks(const abi::Mesh &mesh, size_t roles) {
   int64_t ranks = 1, behind = 1; // ranks, and those that differ only in the axes after the pipeline's
   for (const abi::Axis &axis : mesh.axes()) {
     ranks *= axis.size();
     behind = axis.name() == mlir::dt::pipelineAxis ? 1 : behind * axis.size();
   }
+  std::vector<int> roleOf;
   for (int64_t rank = 0; rank < ranks; ++rank)
-    step.roleOf.push_back(static_cast<int>(rank / behind % static_cast<int64_t>(plan.roles.size())));
-  return step;
+    roleOf.push_back(static_cast<int>(rank / behind % static_cast<int64_t>(roles)));
+  return roleOf;
 }
 
 } // namespace dtc

@@ -10,4 +10,7 @@ namespace dtc {
 /// lists of their own here, and commands are numbered as the planner numbers them.
 timing::Step plannedStep(const Plan &plan, const abi::Mesh &mesh);
 
+/// The role of each rank of a mesh, where there are so many: its rank along the pipeline.
+std::vector<int> rolesOfRanks(const abi::Mesh &mesh, size_t roles);
+
 } // namespace dtc

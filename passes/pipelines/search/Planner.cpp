@@ -136,8 +136,24 @@ std::vector<PlannedLayer> Planner::layers(const Choices &choices) const {
   }
   for (auto [index, layer] : llvm::enumerate(met)) // planning reports other numbers of layers
     layers.push_back(
-        {layer.getList().str(), index < stageOf.size() ? static_cast<size_t>(rankOf[stageOf[index]]) : 0});
+        {layer.getList().str(), index < stageOf.size() ? static_cast<size_t>(rankOf[stageOf[index]]) : 0,
+         layer.getNumber()});
   return layers;
+}
+
+FailureOr<PlannedCut> Planner::cut(const Choices &choices) const {
+  OwningOpRef<ModuleOp> module = stagesFor(choices);
+  if (!module)
+    return failure();
+  PlannedCut cut;
+  for (int64_t rank : stageRanksOf(*module))
+    cut.rankOf.push_back(rank);
+  cut.isSaid = (*module)->hasAttr(module_attr::stageLayers);
+  for (int64_t stage : stagesOfLayers(*module, static_cast<int64_t>(layers(choices).size()))) {
+    cut.layers.resize(cut.rankOf.size());
+    ++cut.layers[static_cast<size_t>(stage)];
+  }
+  return cut;
 }
 
 std::set<std::string> Planner::gatheringLists(const Choices &choices) const {

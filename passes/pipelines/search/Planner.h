@@ -40,6 +40,14 @@ struct PlannedRole {
 struct PlannedLayer {
   std::string list; ///< "h"
   size_t stage; ///< the role that has it: of ranks with several stages
+  int64_t number = 0; ///< in its list
+};
+
+/// How the layers are cut into stages.
+struct PlannedCut {
+  std::vector<int64_t> rankOf; ///< of each stage: its rank along the pipeline
+  std::vector<int64_t> layers; ///< of each stage; none where the choices or the strategy say what cannot be
+  bool isSaid = false;         ///< the choices or the strategy say it
 };
 
 struct Plan {
@@ -66,6 +74,8 @@ public:
   mlir::MLIRContext *context() { return model.getContext(); }
   /// The layers in the order of the forward pass. Only the choices about stages count.
   std::vector<PlannedLayer> layers(const Choices &choices) const;
+  /// Likewise; fails, with a diagnostic, where there is no such timetable.
+  mlir::FailureOr<PlannedCut> cut(const Choices &choices) const;
   /// Lists of layers that gather parameters of their own for which these choices do not say how.
   std::set<std::string> gatheringLists(const Choices &choices) const;
 
