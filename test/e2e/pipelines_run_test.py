@@ -175,6 +175,31 @@ levels { name: "network" latency: 5e-6 bandwidth: 2e9 }
         self.assertEqual(self.layers(again), "[1, 3]")
         self.assertRegex(said, r"stage 1 takes 1\.\d+ times the mean.*; \[stages\] layers = \[3, 1\] would take 1\.\d+\n")
 
+    # The search compares named timetables by figures of stages, and simulates the best of them as programs.
+    def test_the_fastest_timetable(self):
+        cluster, program = self.directory / "equal.textproto", self.directory / "auto"
+        cluster.write_text(self.CLUSTER.replace("flops: 1e10", "flops: 1e11").replace("memory_bandwidth: 1e9", "memory_bandwidth: 1e10"))
+        words = [self.untied, *self.words(), "--cluster", cluster, "--schedule-effort", 1]
+        seconds = lambda each: json.loads(self.dtc("simulate", each, "--cluster", cluster, "--json"))["seconds"]
+        said = self.dtc("compile", *words, "--timetable", "auto", "-o", program)
+        self.assertRegex(said, r"timetable: .+, the fastest of \d+ that were simulated: a step takes ")
+        for name in ("1f1b", "interleaved", "zb-h1", "zb-h2", "zbv", "v-half", "dualpipev"):
+            named = self.directory / name
+            self.dtc("compile", *words, "--timetable", name, "-o", named)
+            self.assertLessEqual(seconds(program), 1.01 * seconds(named), name)
+        one, _ = self.run_under(self.untied, "dp=1")
+        self.assertEqual(self.train(program, self.data, "auto.out"), one)
+        # It is replayed as a user's own is.
+        choices, again = self.directory / "auto.toml", self.directory / "again"
+        choices.write_text(self.dtc("inspect", program, "--choices"))
+        self.dtc("compile", self.untied, *self.words(), "--choices", choices, "-o", again)
+        self.assertEqual(seconds(again), seconds(program))
+        self.assertIn("all agree", self.dtc("verify", program, "--no-code"))
+
+    def test_no_search_without_a_cluster(self):
+        said = self.dtc("compile", self.untied, *self.words(), "--timetable", "auto", "-o", self.directory / "none", code=3)
+        self.assertIn("--timetable auto compares what a step takes with each timetable: say dtc compile --cluster FILE", said)
+
     def test_a_remark_without_a_cluster(self):
         head = self.make_folder("head")  # it multiplies 36 n_embd^2 numbers, a layer 12 n_embd^2
         config = json.loads((self.untied / "config.json").read_text())

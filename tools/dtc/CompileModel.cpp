@@ -255,7 +255,10 @@ static timing::Device usualDevice(const std::string &target) {
 
 /// Makes the choices left open.
 void LoadedModel::choose(CompileOptions &options) {
-  chooseStages(options);
+  if (options.choices.timetable == searchedTimetable)
+    searchTimetable(options);
+  else
+    chooseStages(options);
   chooseRecomputed(options);
 }
 
@@ -264,13 +267,38 @@ static bool isPipeline(const CompileRequest &request, mlir::MLIRContext &context
   return succeeded(mesh) && mesh->getAxisSize(mlir::dt::pipelineAxis) > 1;
 }
 
+/// What plans warn of, compiling warns of.
+static CompileRequest withoutWarnings(CompileRequest request) {
+  request.warnings = request.remarks = false;
+  return request;
+}
+
+/// The timetable of a pipeline, with its cut; without a pipeline it does not matter.
+void LoadedModel::searchTimetable(CompileOptions &options) {
+  if (request.generate || !isPipeline(request, context)) {
+    options.choices.timetable = CompileRequest().timetable;
+    return;
+  }
+  if (!request.layout)
+    throw Error(ExitCode::BadInput, "--timetable auto compares what a step takes with each timetable: say dtc compile "
+                                    "--cluster FILE, on which that depends, or name a timetable, as in --timetable "
+                                    "1f1b");
+  Diagnostics diagnostics(context, withoutWarnings(request));
+  std::unique_ptr<Planner> planner = Planner::create(*model.module, options);
+  mlir::FailureOr<ChosenTimetable> found = mlir::failure();
+  if (planner)
+    found = chooseTimetable(*planner, options.choices, training.accumulation(), request.memoryLimit, *request.layout);
+  if (failed(found))
+    diagnostics.fail(*model.module);
+  timetable = *found;
+  options.choices = timetable->choices;
+}
+
 /// Where a pipeline is cut. Without a cluster, or where the user says it, it can only be remarked on.
 void LoadedModel::chooseStages(CompileOptions &options) {
   if (request.generate || !(request.layout || request.remarks) || !isPipeline(request, context))
     return;
-  CompileRequest quiet = request; // what plans warn of, compiling warns of
-  quiet.warnings = quiet.remarks = false;
-  Diagnostics diagnostics(context, quiet);
+  Diagnostics diagnostics(context, withoutWarnings(request));
   std::unique_ptr<Planner> planner = Planner::create(*model.module, options);
   if (!planner)
     diagnostics.fail(*model.module);

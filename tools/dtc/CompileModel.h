@@ -4,6 +4,7 @@
 #include "frontends/Frontend.h"
 #include "passes/pipelines/search/BalanceStages.h"
 #include "passes/pipelines/search/ChooseRecompute.h"
+#include "passes/pipelines/search/ChooseTimetable.h"
 
 #include "mlir/IR/Diagnostics.h"
 
@@ -21,7 +22,7 @@ struct CompileRequest {
   std::string model;
   std::string mesh = "dp=1";
   std::string strategy = "megatron"; ///< which is ddp where the mesh has no axis tp
-  std::string timetable = "1f1b";    ///< of a pipeline
+  std::string timetable = "1f1b";    ///< of a pipeline; "auto": the fastest on the layout
   std::string configFile;
   std::vector<std::string> assignments;
   std::string target = "cpu:native";
@@ -74,12 +75,15 @@ public:
   const std::optional<ChosenRecompute> &chosenRecompute() const { return chosen; }
   /// Where the pipeline was cut by costs, once that is done.
   const std::optional<BalancedStages> &balancedStages() const { return balanced; }
+  /// The timetable, where it was searched for, once that is done.
+  const std::optional<ChosenTimetable> &chosenTimetable() const { return timetable; }
 
   mlir::ModuleOp module() const { return *model.module; }
   const abi::Training &settings() const { return training; }
 
 private:
   void choose(CompileOptions &options);
+  void searchTimetable(CompileOptions &options);
   void chooseStages(CompileOptions &options);
   void chooseRecomputed(CompileOptions &options);
 
@@ -92,6 +96,7 @@ private:
   Model model;
   std::optional<ChosenRecompute> chosen;
   std::optional<BalancedStages> balanced;
+  std::optional<ChosenTimetable> timetable;
   mlir::OwningOpRef<mlir::ModuleOp> compiled; ///< kept, as the model is: see compileToProgram
 };
 

@@ -156,11 +156,25 @@ std::string searchedText(const SearchedOrder &searched, const timing::Forecast &
 std::string balancedText(const BalancedStages &balanced) {
   auto layers = [](const LayerCut &cut) { return fmt::format("[{}]", fmt::join(cut.layers, ", ")); };
   double own = balanced.chosen.slowest(), even = balanced.even.slowest();
-  std::string text = fmt::format("{}: the slowest rank takes {} a micro-batch", layers(balanced.chosen), secondsText(own));
+  std::string text =
+      fmt::format("{}: the slowest rank takes {} a micro-batch", layers(balanced.chosen), secondsText(own));
   if (balanced.chosen.layers != balanced.even.layers)
     text += fmt::format(" instead of {} with {}, {:.1f}% {}", secondsText(even), layers(balanced.even),
                         100 * std::abs(1 - own / even), own > even ? "more" : "less");
   return text + (balanced.isForMemory ? "; a faster cut does not fit" : "");
+}
+
+/// What was chosen, and against what.
+std::string timetableText(const ChosenTimetable &chosen) {
+  std::string text = fmt::format("{}, the fastest of {} that were simulated: a step takes {}", chosen.text,
+                                 chosen.simulated, secondsText(chosen.seconds));
+  if (!chosen.choices.layers.empty())
+    text += fmt::format(", with layers [{}]", fmt::join(chosen.choices.layers, ", "));
+  if (chosen.bestNamed.empty())
+    return text + "; no named timetable that was tried fits";
+  if (chosen.bestNamed == chosen.text)
+    return text;
+  return text + fmt::format("; the best named one, {}, takes {}", chosen.bestNamed, secondsText(chosen.namedSeconds));
 }
 
 /// What would make ranks wait less; `model` where the program does not carry it.
@@ -229,6 +243,8 @@ void compileToProgram(const CompileVerbOptions &options) {
         100 * (chosen->flops / chosen->flopsOfNone - 1));
   if (const std::optional<BalancedStages> &balanced = loaded.balancedStages())
     say("{}: layers of the stages: {}\n", options.output, balancedText(*balanced));
+  if (const std::optional<ChosenTimetable> &chosen = loaded.chosenTimetable())
+    say("{}: timetable: {}\n", options.output, timetableText(*chosen));
   if (layout && !options.isTooLarge)
     describeOn(*layout, program, options.output, options.request.model);
   if (program.manifest.model_directory().empty())
@@ -239,7 +255,7 @@ void compileToProgram(const CompileVerbOptions &options) {
 } // namespace
 
 static std::string checkTimetable(const std::string &text) {
-  if (llvm::StringRef(text).ends_with(".csv") || timetables::findNamed(text))
+  if (llvm::StringRef(text).ends_with(".csv") || text == searchedTimetable || timetables::findNamed(text))
     return "";
   return fmt::format("'{}' is no timetable, and no file that ends in .csv", text);
 }
@@ -258,9 +274,10 @@ void dtc::addCompileRequest(CLI::App &verb, CompileRequest &request) {
   std::vector<std::string> names;
   for (const timetables::Named &named : timetables::allNamed())
     names.emplace_back(named.name);
+  names.emplace_back(searchedTimetable);
   verb.add_option("--timetable", request.timetable,
-                  "How the stages of a pipeline (mesh axis pp) take the micro-batches: a name, or a .csv file as "
-                  "torch.distributed.pipelining has them")
+                  "How the stages of a pipeline (mesh axis pp) take the micro-batches: a name, auto for the fastest on "
+                  "a cluster (dtc compile --cluster), or a .csv file as torch.distributed.pipelining has them")
       ->check(CLI::Validator([](const std::string &text) { return checkTimetable(text); },
                              "{" + llvm::join(names, ",") + "}"))
       ->capture_default_str();

@@ -2,6 +2,7 @@
 #include "passes/pipelines/search/BalanceStages.h"
 
 #include "passes/pipelines/search/CommandSeconds.h"
+#include "passes/pipelines/search/MemoryLack.h"
 #include "passes/pipelines/search/PlannedStep.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -36,17 +37,6 @@ bool isOfPasses(const FlatCommand &command) {
          command.direction == abi::WEIGHT_GRADIENT;
 }
 
-/// How often each function runs for a micro-batch, on average.
-std::vector<double> runsOf(const FlatRole &role) {
-  int64_t microBatches = 1;
-  for (const FlatEntry &entry : role.step)
-    microBatches = std::max(microBatches, entry.microBatch + 1);
-  std::vector<double> runs(role.functions.size());
-  for (const FlatEntry &entry : role.step)
-    runs[static_cast<size_t>(entry.function)] += 1 / static_cast<double>(microBatches);
-  return runs;
-}
-
 /// Adds up what commands take, on devices of one kind after the other.
 class CostReader {
 public:
@@ -75,7 +65,7 @@ public:
 private:
   void readRole(const FlatRole &role, const CommandSeconds &kind, std::vector<double> &ofLayers,
                 std::vector<double> &ofStages) const {
-    for (auto [function, runs] : llvm::zip_equal(role.functions, runsOf(role)))
+    for (auto [function, runs] : llvm::zip_equal(role.functions, runsOfFunctions(role)))
       for (const FlatCommand &command : function.commands) {
         if (runs == 0 || !isOfPasses(command))
           continue;
@@ -88,63 +78,6 @@ private:
   }
 
   std::map<std::pair<std::string, int64_t>, size_t> indices; ///< of layers by list and number
-};
-
-/// What the memory of ranks, devices and nodes lacks for a plan.
-struct Lack {
-  double most = 0;      ///< bytes
-  std::set<size_t> roles; ///< for which there is too little
-};
-
-class Memory {
-public:
-  Memory(const abi::Mesh &mesh, uint64_t limit, const timing::Layout &layout)
-      : mesh(mesh), limit(static_cast<double>(limit)), layout(layout) {}
-
-  Lack lackOf(const Plan &plan) const {
-    Lack lack;
-    auto need = [&](double bytes, double has, const std::set<size_t> &roles) {
-      if (has == 0 || bytes <= has)
-        return;
-      lack.most = std::max(lack.most, bytes - has);
-      lack.roles.insert(roles.begin(), roles.end());
-    };
-    struct Node {
-      double bytes = 0;
-      std::set<size_t> roles;
-    };
-    std::map<int64_t, Node> nodes;
-    for (auto [rank, role] : llvm::enumerate(rolesOfRanks(mesh, plan.roles.size()))) {
-      auto number = static_cast<size_t>(role);
-      auto bytes = static_cast<double>(plan.roles[number].arena.bytes);
-      const timing::Device &device = layout.deviceOf(static_cast<int64_t>(rank));
-      need(bytes, limit, {number});
-      need(bytes, static_cast<double>(device.memory_bytes()), {number});
-      if (device.memory_bytes() > 0)
-        continue;
-      Node &node = nodes[layout.nodeOf(static_cast<int64_t>(rank))];
-      node.bytes += bytes;
-      node.roles.insert(number);
-    }
-    for (const auto &[number, node] : nodes)
-      need(node.bytes, nodeMemory(number), node.roles);
-    return lack;
-  }
-
-private:
-  /// 0: the file does not say.
-  double nodeMemory(int64_t node) const {
-    for (const timing::Nodes &nodes : layout.cluster().nodes()) {
-      if (node < nodes.count())
-        return static_cast<double>(nodes.memory_bytes());
-      node -= nodes.count();
-    }
-    return 0;
-  }
-
-  const abi::Mesh mesh;
-  double limit;
-  const timing::Layout &layout;
 };
 
 /// Layers of each rank along the pipeline.
@@ -160,7 +93,7 @@ class Refused {
 public:
   explicit Refused(const std::vector<int64_t> &rankOf) : rankOf(rankOf) {}
 
-  void add(const LayerCut &cut, const Lack &lack) { refused.push_back({layersOfRanks(cut, rankOf), lack.roles}); }
+  void add(const LayerCut &cut, const MemoryLack &lack) { refused.push_back({layersOfRanks(cut, rankOf), lack.roles}); }
 
   bool isHopeless(const LayerCut &cut) const {
     std::vector<int64_t> layers = layersOfRanks(cut, rankOf);
@@ -191,7 +124,8 @@ Choices withRecompute(Choices choices, abi::Recompute::Kind kind) {
 
 /// The first of the cuts that fits, or the one that lacks least.
 FailureOr<LayerCut> firstThatFits(Planner &planner, const Choices &choices, const std::vector<LayerCut> &cuts,
-                                  const LayerCut &even, const std::vector<int64_t> &rankOf, const Memory &memory) {
+                                  const LayerCut &even, const std::vector<int64_t> &rankOf, uint64_t limit,
+                                  const timing::Layout &layout) {
   ScopedDiagnosticHandler quiet(planner.context(), [](Diagnostic &) { return success(); });
   Refused refused(rankOf);
   const LayerCut *least = nullptr;
@@ -206,13 +140,13 @@ FailureOr<LayerCut> firstThatFits(Planner &planner, const Choices &choices, cons
     FailureOr<Plan> plan = planner.plan(withCut(choices, cut, even));
     if (failed(plan))
       continue;
-    Lack lack = memory.lackOf(*plan);
-    if (lack.most == 0)
+    MemoryLack lack = findMemoryLack(*plan, planner.mesh(), limit, layout);
+    if (lack.bytes == 0)
       return cut;
     refused.add(cut, lack);
-    if (!least || lack.most < leastLack) {
+    if (!least || lack.bytes < leastLack) {
       least = &cut;
-      leastLack = lack.most;
+      leastLack = lack.bytes;
     }
   }
   return least ? *least : even;
@@ -224,7 +158,7 @@ constexpr double leastGain = 0.001;
 constexpr size_t mostCuts = 64;
 
 /// "its head counts as 4 layers": what makes a stage slower than others, if it is not the number of its layers.
-std::string reasonOf(const StageCutCosts &costs, size_t rank) {
+std::string reasonOf(const StageCutCosts &costs, size_t rank, const char *whose) {
   std::string reason;
   double most = 0, sum = 0;
   for (double seconds : costs.layers[rank])
@@ -235,7 +169,9 @@ std::string reasonOf(const StageCutCosts &costs, size_t rank) {
     if (double seconds = costs.outside[stage]; costs.rankOf[stage] == static_cast<int64_t>(rank) && seconds > most) {
       auto layers = layer > 0 ? std::llround(seconds / layer) : 0;
       most = seconds;
-      reason = layers == 0 ? "" : llvm::formatv("its {0} as {1} layer{2}", what, layers, layers == 1 ? "" : "s").str();
+      reason.clear();
+      if (layers > 0)
+        reason = llvm::formatv("{0} {1} as {2} layer{3}", whose, what, layers, layers == 1 ? "" : "s").str();
     }
   return reason;
 }
@@ -296,8 +232,7 @@ FailureOr<std::optional<BalancedStages>> balanceStages(Planner &planner, const C
     cuts.push_back(even);
   }
   Choices leanest = withRecompute(given, abi::Recompute::Kind::Full);
-  FailureOr<LayerCut> chosen =
-      firstThatFits(planner, leanest, cuts, even, cut->rankOf, Memory(planner.mesh(), limit, layout));
+  FailureOr<LayerCut> chosen = firstThatFits(planner, leanest, cuts, even, cut->rankOf, limit, layout);
   if (failed(chosen))
     return failure();
   bool isForMemory = chosen->layers != cuts.front().layers;
@@ -323,7 +258,7 @@ FailureOr<std::string> findUnevenStages(Planner &planner, const Choices &given, 
   for (auto [stage, ofRank] : llvm::enumerate(cut->rankOf))
     if (ofRank == rank)
       stages.push_back(std::to_string(stage));
-  std::string reason = reasonOf(*costs, static_cast<size_t>(rank));
+  std::string reason = reasonOf(*costs, static_cast<size_t>(rank), stages.size() == 1 ? "its" : "their");
   return llvm::formatv("{0} {1} {2:f2} times the mean{3}; [stages] layers = {4} would take {5:f2}",
                        (stages.size() == 1 ? "stage " : "stages ") + llvm::join(stages, " and "),
                        stages.size() == 1 ? "takes" : "take", own.slowest() / own.mean(),

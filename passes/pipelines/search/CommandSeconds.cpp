@@ -8,6 +8,8 @@
 
 #include "llvm/ADT/DenseSet.h"
 
+#include <algorithm>
+
 namespace dtc {
 
 CommandSeconds::CommandSeconds(const timing::Device &device, const timing::Layout *layout, const abi::Mesh &mesh)
@@ -48,6 +50,16 @@ double CommandSeconds::ofStep(const FlatRole &role) const {
     for (const FlatCommand &command : role.functions[number].commands)
       seconds += static_cast<double>(times[number]) * ofCommand(role, command);
   return seconds;
+}
+
+std::vector<double> runsOfFunctions(const FlatRole &role) {
+  int64_t microBatches = 1;
+  for (const FlatEntry &entry : role.step)
+    microBatches = std::max(microBatches, entry.microBatch + 1);
+  std::vector<double> runs(role.functions.size());
+  for (const FlatEntry &entry : role.step)
+    runs[static_cast<size_t>(entry.function)] += 1 / static_cast<double>(microBatches);
+  return runs;
 }
 
 uint64_t keptBytes(const FlatRole &role) {

@@ -24,6 +24,9 @@ private:
   std::function<double(const FlatMove &)> secondsOf;
 };
 
+/// How often each function runs for a micro-batch of a training step, on average.
+std::vector<double> runsOfFunctions(const FlatRole &role);
+
 /// Bytes that a training step makes in its forward pass and reads in its backward pass; in a pipeline, what a
 /// micro-batch hands on within its stage.
 uint64_t keptBytes(const FlatRole &role);
