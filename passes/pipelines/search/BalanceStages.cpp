@@ -153,7 +153,7 @@ FailureOr<LayerCut> firstThatFits(Planner &planner, const Choices &choices, cons
 }
 
 /// A change of the cut must save this share of the even one's time.
-constexpr double leastGain = 0.001;
+constexpr double leastSaving = 0.001;
 /// Cuts among which one that fits is looked for.
 constexpr size_t mostCuts = 64;
 
@@ -176,7 +176,7 @@ std::string reasonOf(const StageCutCosts &costs, size_t rank, const char *whose)
   return reason;
 }
 
-std::string textOf(const std::vector<int64_t> &layers) {
+std::string layersText(const std::vector<int64_t> &layers) {
   return "[" + llvm::join(llvm::map_range(layers, [](int64_t each) { return std::to_string(each); }), ", ") + "]";
 }
 
@@ -225,7 +225,7 @@ FailureOr<std::optional<BalancedStages>> balanceStages(Planner &planner, const C
   LayerCut even = costOfCut(*costs, cut->layers);
   std::vector<LayerCut> cuts = bestCuts(*costs, mostCuts);
   auto isEven = [&](const LayerCut &each) { return each.layers == even.layers; };
-  if (cuts.front().slowest() >= even.slowest() * (1 - leastGain)) {
+  if (cuts.front().slowest() >= even.slowest() * (1 - leastSaving)) {
     llvm::erase_if(cuts, isEven);
     cuts.insert(cuts.begin(), even);
   } else if (llvm::none_of(cuts, isEven)) {
@@ -262,7 +262,7 @@ FailureOr<std::string> findUnevenStages(Planner &planner, const Choices &given, 
   return llvm::formatv("{0} {1} {2:f2} times the mean{3}; [stages] layers = {4} would take {5:f2}",
                        (stages.size() == 1 ? "stage " : "stages ") + llvm::join(stages, " and "),
                        stages.size() == 1 ? "takes" : "take", own.slowest() / own.mean(),
-                       (reason.empty() ? "" : ": ") + reason, textOf(best.layers), best.slowest() / best.mean())
+                       (reason.empty() ? "" : ": ") + reason, layersText(best.layers), best.slowest() / best.mean())
       .str();
 }
 

@@ -1,15 +1,15 @@
 // Where a pipeline is cut, by what its layers cost on the devices that compute them.
 //
-// One plan of the even cut says what each layer costs: the kernels and collectives of its forward pass and of both parts
-// of its backward pass, one after the other (CommandSeconds.h; what is sent counts as if nothing hid it). What belongs
-// to no layer counts where it is done: the embeddings with the first stage, the head and the loss with the last. Where
-// ranks have different devices, each layer costs what it takes on the slowest device that computes the stage. StageCuts.h
-// finds the cuts whose slowest rank is fastest.
+// One plan of the even cut says what each layer costs: the kernels and collectives of its forward pass and of both
+// parts of its backward pass, one after the other (CommandSeconds.h; what is sent counts as if nothing hid it). What
+// belongs to no layer counts where it is done: the embeddings with the first stage, the head and the loss with the
+// last. Where ranks have different devices, each layer costs what it takes on the slowest device that computes the
+// stage. StageCuts.h finds the cuts whose slowest rank is fastest.
 //
-// The best of them that fits into the memory is taken. Of a cut that does not fit, those are not tried that give as many
-// layers to each rank without room; at most `mostCutPlans` are planned. If none fits, the one that lacks least is taken,
-// and it is refused as any program that is too large. A cut that saves less than a thousandth of the even one's time is
-// not worth a choice.
+// The best of them that fits into the memory is taken. Of a cut that does not fit, those are not tried that give as
+// many layers to each rank without room; at most `mostCutPlans` are planned. If none fits, the one that lacks least is
+// taken, and it is refused as any program that is too large. A cut that saves less than a thousandth of the even one's
+// time is not worth a choice.
 #pragma once
 
 #include "passes/pipelines/search/Planner.h"
@@ -32,8 +32,8 @@ struct BalancedStages {
 
 /// Nothing where there are no stages, where the choices or the strategy say how many layers each has, or where there is
 /// one layer for each. `limit`: bytes of a rank's arena, 0: none; devices and nodes have as much memory as the layout's
-/// cluster says. Where it is open what is recomputed, memory is that of recomputing everything. Fails, with diagnostics,
-/// where `given` leads to no plan.
+/// cluster says. Where it is open what is recomputed, memory is that of recomputing everything. Fails, with
+/// diagnostics, where `given` leads to no plan.
 mlir::FailureOr<std::optional<BalancedStages>> balanceStages(Planner &planner, const Choices &given, uint64_t limit,
                                                              const timing::Layout &layout);
 

@@ -25,21 +25,19 @@ using namespace mlir;
 
 namespace dtc {
 
-using timetables::Placement;
-
 namespace {
 
 /// Named timetables of a shape that are simulated.
 constexpr size_t mostNamed = 2;
 
-struct Shape {
-  Placement placement;
+struct StageShape {
+  timetables::Placement placement;
   int32_t perRank; ///< stages
   std::string_view text;
 };
-constexpr Shape shapes[] = {{Placement::Loop, 1, "1 stage a rank"},
-                            {Placement::Loop, 2, "2 stages a rank in a loop"},
-                            {Placement::V, 2, "2 stages a rank in a V"}};
+constexpr StageShape stageShapes[] = {{timetables::Placement::Loop, 1, "1 stage a rank"},
+                                      {timetables::Placement::Loop, 2, "2 stages a rank in a loop"},
+                                      {timetables::Placement::V, 2, "2 stages a rank in a V"}};
 
 /// The lowest rank of each role.
 std::vector<int64_t> firstRanks(const abi::Mesh &mesh, size_t roles) {
@@ -74,9 +72,10 @@ double transferSeconds(const Plan &plan, const std::vector<int64_t> &ranks, cons
   return seconds;
 }
 
-class Search {
+class TimetableSearch {
 public:
-  Search(Planner &planner, const Choices &given, int64_t microBatches, uint64_t limit, const timing::Layout &layout)
+  TimetableSearch(Planner &planner, const Choices &given, int64_t microBatches, uint64_t limit,
+                  const timing::Layout &layout)
       : planner(planner), given(given), microBatches(microBatches), limit(limit), layout(layout), mesh(planner.mesh()) {
     for (const abi::Axis &axis : mesh.axes())
       if (axis.name() == mlir::dt::pipelineAxis)
@@ -93,7 +92,7 @@ public:
           problem = diagnostic.str();
         return success();
       });
-      for (const Shape &shape : shapes)
+      for (const StageShape &shape : stageShapes)
         tryShape(shape);
     }
     if (best.simulated == 0)
@@ -109,20 +108,20 @@ public:
   }
 
 private:
-  timetables::Shape shapeOf(const Shape &shape) const {
+  timetables::Shape shapeOf(const StageShape &shape) const {
     return {ranks, shape.perRank, static_cast<int32_t>(microBatches)};
   }
 
   /// With backward passes in two, and few micro-batches under way where there is such a timetable.
-  Choices plainChoices(const Shape &shape) const {
+  Choices plainChoices(const StageShape &shape) const {
     timetables::Timetable plain =
-        timetables::generate(shape.placement == Placement::V ? "zbv" : "naive", shapeOf(shape));
+        timetables::generate(shape.placement == timetables::Placement::V ? "zbv" : "naive", shapeOf(shape));
     Choices choices = given;
     choices.timetable = timetables::writeCsv(withSplitBackward(plain));
     return choices;
   }
 
-  void tryShape(const Shape &shape) {
+  void tryShape(const StageShape &shape) {
     auto stages = static_cast<size_t>(ranks) * static_cast<size_t>(shape.perRank);
     Choices plain = plainChoices(shape);
     if ((!given.layers.empty() && given.layers.size() != stages) || planner.layers(plain).size() < stages)
@@ -164,7 +163,7 @@ private:
   }
 
   /// 1f1b always: it is what others are compared with.
-  std::vector<std::string_view> fastestNamed(const Shape &shape, const timetables::Costs &costs,
+  std::vector<std::string_view> fastestNamed(const StageShape &shape, const timetables::Costs &costs,
                                              std::optional<double> room) const {
     std::vector<std::pair<double, std::string_view>> fitting;
     for (const timetables::Named &named : timetables::allNamed()) {
@@ -174,7 +173,7 @@ private:
       if (!room || std::ranges::max(timetables::peakMemory(timetable, costs)) <= *room)
         fitting.push_back({timetables::stepSeconds(timetable, costs), named.name});
     }
-    std::ranges::stable_sort(fitting, {}, &std::pair<double, std::string_view>::first);
+    std::ranges::sort(fitting);
     std::vector<std::string_view> names;
     for (auto [seconds, name] : fitting)
       if (names.size() < mostNamed)
@@ -185,7 +184,8 @@ private:
   }
 
   /// The plan of a timetable that was found may take somewhat more than figures say: then once more, with less.
-  void tryFound(const Shape &shape, const Choices &plain, const timetables::Costs &costs, std::optional<double> room) {
+  void tryFound(const StageShape &shape, const Choices &plain, const timetables::Costs &costs,
+                std::optional<double> room) {
     for (int attempt = 0; attempt < 2; ++attempt) {
       timetables::SearchRequest request{ranks, static_cast<int32_t>(microBatches), costs, room};
       double lack = 0;
@@ -276,7 +276,7 @@ timetables::Costs timetableCosts(const Plan &plan, const std::vector<int64_t> &r
 
 FailureOr<ChosenTimetable> chooseTimetable(Planner &planner, const Choices &given, int64_t microBatches, uint64_t limit,
                                            const timing::Layout &layout) {
-  FailureOr<ChosenTimetable> chosen = Search(planner, given, microBatches, limit, layout).run();
+  FailureOr<ChosenTimetable> chosen = TimetableSearch(planner, given, microBatches, limit, layout).run();
   if (succeeded(chosen))
     chosen->choices.recompute = given.recompute;
   return chosen;

@@ -17,7 +17,8 @@ struct MemoryLack {
 /// nothing is lacking where the cluster does not say how much there is.
 MemoryLack findMemoryLack(const Plan &plan, const abi::Mesh &mesh, uint64_t limit, const timing::Layout &layout);
 
-/// The bytes that a rank may have: the least of the limit, its device's memory and its share of its node's. 0: no limit.
+/// The bytes that a rank may have: the least of the limit, its device's memory and its share of its node's. 0: no
+/// limit.
 double roomOfRank(int64_t rank, uint64_t limit, const timing::Layout &layout);
 
 } // namespace dtc

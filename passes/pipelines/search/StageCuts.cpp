@@ -41,12 +41,12 @@ constexpr size_t mostPartials = 256;
 
 /// A cut of the first layers into the first stages. Times are whole numbers, so that equal ones are equal in any order
 /// of addition; what ranks do outside the layers counts from the beginning.
-struct Partial {
+struct PartialCut {
   int64_t slowest = 0, squares = 0, squaresOfLayers = 0;
   int64_t layers = 0; ///< of the last stage
   size_t before = 0;  ///< the partial cut without that stage
 
-  auto operator<=>(const Partial &) const = default;
+  auto operator<=>(const PartialCut &) const = default;
 };
 
 class CutSearch {
@@ -57,7 +57,7 @@ public:
   }
 
   std::vector<LayerCut> run(size_t most) {
-    std::vector<std::vector<Partial>> before(count + 1);
+    std::vector<std::vector<PartialCut>> before(count + 1);
     Loads loads(count + 1);
     std::vector<int64_t> none(ranks);
     for (size_t stage = 0; stage < stages; ++stage)
@@ -65,7 +65,7 @@ public:
     before[0] = {partialOf(none)};
     loads[0] = none;
     for (size_t stage = 0; stage < stages; ++stage) {
-      std::vector<std::vector<Partial>> next(count + 1);
+      std::vector<std::vector<PartialCut>> next(count + 1);
       Loads nextLoads(count + 1);
       size_t behind = stages - 1 - stage; // stages, each of which needs a layer
       for (size_t end = behind == 0 ? count : stage + 1; end + behind <= count; ++end)
@@ -103,8 +103,8 @@ private:
 
   int64_t toUnits(double seconds) const { return std::llround(seconds * units); }
 
-  static Partial partialOf(const std::vector<int64_t> &loads) {
-    Partial partial;
+  static PartialCut partialOf(const std::vector<int64_t> &loads) {
+    PartialCut partial;
     for (int64_t load : loads) {
       partial.slowest = std::max(partial.slowest, load);
       partial.squares += load * load;
@@ -124,8 +124,8 @@ private:
   }
 
   /// The best partial cuts whose last stage ends before layer `end`.
-  void extend(size_t stage, size_t end, const std::vector<std::vector<Partial>> &before, const Loads &loads,
-              std::vector<Partial> &best, std::vector<int64_t> &bestLoads) const {
+  void extend(size_t stage, size_t end, const std::vector<std::vector<PartialCut>> &before, const Loads &loads,
+              std::vector<PartialCut> &best, std::vector<int64_t> &bestLoads) const {
     size_t rank = rankOf(stage);
     for (size_t begin = end; begin-- > stage;) {
       int64_t work = until[rank][end] - until[rank][begin];
@@ -133,7 +133,7 @@ private:
         break;
       auto layers = static_cast<int64_t>(end - begin);
       for (size_t number = 0; number < before[begin].size(); ++number) {
-        const Partial &partial = before[begin][number];
+        const PartialCut &partial = before[begin][number];
         int64_t load = loads[begin][number * ranks + rank];
         if (load + work <= bound)
           best.push_back({std::max(partial.slowest, load + work), partial.squares + work * (2 * load + work),
@@ -143,7 +143,7 @@ private:
     size_t kept = std::min(best.size(), mostPartials);
     std::ranges::partial_sort(best, best.begin() + static_cast<ptrdiff_t>(kept));
     best.resize(kept);
-    for (const Partial &partial : best) {
+    for (const PartialCut &partial : best) {
       size_t begin = end - static_cast<size_t>(partial.layers);
       auto from = loads[begin].begin() + static_cast<ptrdiff_t>(partial.before * ranks);
       bestLoads.insert(bestLoads.end(), from, from + static_cast<ptrdiff_t>(ranks));
@@ -153,26 +153,26 @@ private:
 
   /// Those that were found for the whole model, and the even one, which may have been crowded out.
   std::vector<LayerCut> cuts(size_t most) const {
-    std::vector<std::pair<Partial, std::vector<int64_t>>> found;
-    for (const Partial &last : all.back()[count]) {
+    std::vector<std::pair<PartialCut, std::vector<int64_t>>> found;
+    for (const PartialCut &last : all.back()[count]) {
       std::vector<int64_t> layers(stages);
-      const Partial *partial = &last;
+      const PartialCut *partial = &last;
       for (size_t stage = stages, end = count; stage-- > 0;) {
         layers[stage] = partial->layers;
         end -= static_cast<size_t>(partial->layers);
         if (stage > 0)
           partial = &all[stage - 1][end][partial->before];
       }
-      found.push_back({Partial{last.slowest, last.squares, last.squaresOfLayers, 0, 0}, std::move(layers)});
+      found.push_back({PartialCut{last.slowest, last.squares, last.squaresOfLayers, 0, 0}, std::move(layers)});
     }
     std::vector<int64_t> even = evenCut(static_cast<int64_t>(count), static_cast<int64_t>(stages));
-    if (std::ranges::find(found, even, &std::pair<Partial, std::vector<int64_t>>::second) == found.end()) {
-      Partial partial = partialOf(loadsOf(even));
+    if (std::ranges::find(found, even, &std::pair<PartialCut, std::vector<int64_t>>::second) == found.end()) {
+      PartialCut partial = partialOf(loadsOf(even));
       for (int64_t layers : even)
         partial.squaresOfLayers += layers * layers;
       found.push_back({partial, even});
     }
-    std::ranges::stable_sort(found, {}, &std::pair<Partial, std::vector<int64_t>>::first);
+    std::ranges::sort(found);
     std::vector<LayerCut> best;
     for (auto &[partial, layers] : found)
       if (best.size() < most)
@@ -185,7 +185,7 @@ private:
   double units = 1;                                   ///< in a second
   std::vector<std::vector<int64_t>> until;            ///< of each rank: units of the first layers
   int64_t bound = 0;                                  ///< of a rank
-  std::vector<std::vector<std::vector<Partial>>> all; ///< by stage and the number of layers up to its end
+  std::vector<std::vector<std::vector<PartialCut>>> all; ///< by stage and the number of layers up to its end
 };
 
 } // namespace

@@ -6,8 +6,8 @@
 //
 // Dynamic programming over the stages and the layers, both in order: for each stage and each layer at which it may end,
 // the best cuts of what comes before are kept. Where each rank has one stage, what is behind does not depend on how the
-// layers before are cut, so that a best cut is found. Where ranks have several (a loop or a V), cuts also differ in what
-// ranks have taken already. Then 256 are kept for each place, which is exact only as long as there are no more.
+// layers before are cut, so that a best cut is found. Where ranks have several (a loop or a V), cuts also differ in
+// what ranks have taken already. Then 256 are kept for each place, which is exact only as long as there are no more.
 #pragma once
 
 #include <cstddef>
@@ -31,15 +31,16 @@ struct LayerCut {
   double mean() const;
 };
 
-/// How many layers each stage has where nobody chose: as evenly as possible (stagesOfLayers in passes/analysis/Stages.h).
+/// How many layers each stage has where nobody chose: as evenly as possible (stagesOfLayers in
+/// passes/analysis/Stages.h).
 std::vector<int64_t> evenCut(int64_t count, int64_t stages);
 
 /// What a cut into these numbers of layers costs.
 LayerCut costOfCut(const StageCutCosts &costs, std::vector<int64_t> layers);
 
-/// At most `most` cuts, the best first; each stage has a layer at least, and there must be as many layers as stages. The
-/// even cut is among them unless there are `most` better ones. Cuts whose slowest rank takes more than twice as long as
-/// that of the even cut are left out. Equal input gives equal output.
+/// At most `most` cuts, the best first; each stage has a layer at least, and there must be as many layers as stages.
+/// The even cut is among them unless there are `most` better ones. Cuts whose slowest rank takes more than twice as
+/// long as that of the even cut are left out. Equal input gives equal output.
 std::vector<LayerCut> bestCuts(const StageCutCosts &costs, size_t most);
 
 } // namespace dtc
