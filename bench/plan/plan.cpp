@@ -36,7 +36,7 @@ static std::vector<OrderRule> findRules(const PlannedRole &role) {
   for (const FlatFunction &function : role.role->functions)
     for (size_t number = 0; number + 1 < function.commands.size(); ++number) {
       const FlatCommand &command = function.commands[number];
-      if (command.kind != FlatCommand::Kind::Start || command.users.empty() || command.stages != 0)
+      if (command.kind != FlatCommand::Kind::Start || command.users.empty() || !command.stages.isEmpty())
         continue;
       const FlatCommand &wait = function.commands[command.users.front()];
       std::string known = function.name + command.name;

@@ -14,16 +14,6 @@ using namespace mlir::dt;
 
 namespace dtc {
 
-static int64_t lowestOf(StageSet stages) { return llvm::countr_zero(stages); }
-
-/// The numbers in a set, ascending.
-static SmallVector<int64_t> numbersIn(StageSet set) {
-  SmallVector<int64_t> numbers;
-  for (; set != 0; set &= set - 1)
-    numbers.push_back(lowestOf(set));
-  return numbers;
-}
-
 StageFunctions::StageFunctions(func::FuncOp original, const StageCut &cut, const StageHomes &homes,
                                ParameterStages &parameters, const ParameterStages &gradients)
     : original(original), duty(dutyOf(original)), cut(cut), homes(homes), parameters(parameters), gradients(gradients) {
@@ -78,7 +68,7 @@ func::FuncOp StageFunctions::makeFunction(Place place) {
   std::string name = (original.getName() + kind.name + "." + Twine(place.number)).str();
   auto function =
       func::FuncOp::create(builder, NameLoc::get(builder.getStringAttr(name)), name, builder.getFunctionType({}, {}));
-  int64_t stage = isOnce ? lowestOf(cut.stagesOf(place.number)) : place.number;
+  int64_t stage = isOnce ? cut.stagesOf(place.number).first() : place.number;
   function->setAttr(dutyAttr, DutyAttr::get(builder.getContext(), kind.task, stage, duty.getTimetable(),
                                             isOnce ? MicroBatches::None : duty.getMicroBatches()));
   return function;
@@ -108,7 +98,7 @@ DictionaryAttr StageFunctions::ofStage(DictionaryAttr attributes, int64_t stage)
   if (!port.isGradient())
     return attributes;
   StageSet summands = gradients.lookup(port.getName()) & cut.stagesOf(cut.rankOf[stage]);
-  if (summands == 0 || lowestOf(summands) == stage)
+  if (summands.isEmpty() || summands.first() == stage)
     return attributes;
   NamedAttrList changed(attributes);
   changed.set(portAttr, port.withSlot("stage_" + std::to_string(stage)));
@@ -150,7 +140,7 @@ DictionaryAttr StageFunctions::returnedAs(Value value, int64_t stage) {
           portIn(attributes).getKind() != PortKind::Share)
         return ofStage(attributes, stage);
   std::string name = nameOf(value, shares).str();
-  if (!llvm::has_single_bit(homes.of(value).where & cut.stagesOf(cut.rankOf[stage])))
+  if (!(homes.of(value).where & cut.stagesOf(cut.rankOf[stage])).hasOne())
     name += " of stage " + std::to_string(stage);
   return portAttributes(PortAttr::get(value.getContext(), PortKind::Share, name));
 }
@@ -175,7 +165,7 @@ FailureOr<Value> StageFunctions::get(Value value, Place place) {
     if (place.pass != Once) {
       attributes = ofStage(attributes, place.number);
       if (duty.getTask() == Task::Both && (port.getKind() == PortKind::Parameter || port.getKind() == PortKind::Copy))
-        parameters[port.getName()] |= StageSet(1) << place.number;
+        parameters[port.getName()] |= StageSet::of(place.number);
     }
     return part.values[value] = addArgument(part, value.getType(), attributes, argument.getLoc());
   }
@@ -199,13 +189,13 @@ FailureOr<Value> StageFunctions::getFromElsewhere(Value value, Place place) {
   Pass made = passOf(maker);
   if (place.pass == Weights && made == Backward)
     return getFromEarlier(value, place, Backward);
-  if (place.pass != Forward && made == Forward && (contains(has, stage) || has >> stage == 0))
+  if (place.pass != Forward && made == Forward && (has.contains(stage) || has.last() < stage))
     return getFromEarlier(value, place, Forward);
-  if (place.pass == Forward && has >> stage == 0) // made before: it comes along in the forward pass
+  if (place.pass == Forward && has.last() < stage) // made before: it comes along in the forward pass
     return getFromNeighbour(value, place, stage - 1);
-  if (place.pass == Backward && has >> stage != 0 && !contains(has, stage))
+  if (place.pass == Backward && has.last() > stage && !has.contains(stage))
     return getFromNeighbour(value, place, stage + 1);
-  return maker->emitError("what stage ") << llvm::Log2_64(has) << " of the pipeline makes here is needed by stage "
+  return maker->emitError("what stage ") << has.last() << " of the pipeline makes here is needed by stage "
                                          << stage << ", which has run by then; cut the model elsewhere";
 }
 
@@ -222,7 +212,7 @@ bool StageFunctions::isMadeOnTheWay(Operation *maker) {
 /// kept.
 FailureOr<Value> StageFunctions::getFromEarlier(Value value, Place place, Pass earlier) {
   Operation *maker = value.getDefiningOp();
-  if (contains(homes.of(maker).where, place.number) && (isView(maker) || isMadeOnTheWay(maker))) {
+  if (homes.of(maker).where.contains(place.number) && (isView(maker) || isMadeOnTheWay(maker))) {
     if (failed(clone(maker, place)))
       return failure();
     Value again = partOf(place).values.lookup(value);
@@ -257,15 +247,15 @@ FailureOr<Value> StageFunctions::getFromNeighbour(Value value, Place place, int6
 FailureOr<Value> StageFunctions::getFromPasses(Value value, int64_t rank) {
   Pass made = passOf(value.getDefiningOp());
   StageSet has = homes.of(value).where & cut.stagesOf(rank);
-  if (made == Once || has == 0)
+  if (made == Once || has.isEmpty())
     return value.getDefiningOp()->emitError("what no stage of rank ")
            << rank << " along the pipeline makes is needed there; cut the model elsewhere";
   if (!homes.of(value).partial)
-    has &= ~has + 1; // all of them have the same
+    has = StageSet::of(has.first()); // all of them have the same
   Part &part = partOf({rank, Once});
   OpBuilder builder = OpBuilder::atBlockEnd(&part.function.front());
   Value sum;
-  for (int64_t stage : numbersIn(has)) {
+  for (int64_t stage : has.numbers()) {
     FailureOr<Value> summand = get(value, {stage, made});
     if (failed(summand))
       return failure();
@@ -303,8 +293,8 @@ bool StageFunctions::isMissing(OpOperand &operand, Place place) const {
   Home home = homeAt(place, operand.get());
   bool isExchanged = homes.readsExchanged(operand);
   StageSet has = isExchanged ? homes.exchangedOver(operand.get()) : home.where;
-  return home.partial && !isExchanged ? !contains(has, place.number)
-                                      : isAdded(operand) && has != 0 && lowestOf(has) != place.number;
+  return home.partial && !isExchanged ? !has.contains(place.number)
+                                      : isAdded(operand) && !has.isEmpty() && has.first() != place.number;
 }
 
 /// The summand of a sum of which a place has only one; null otherwise.
@@ -384,7 +374,7 @@ FailureOr<Value> StageFunctions::contribution(Value value, int64_t rank, OpBuild
   Home home = homes.amongRanks(value);
   Block *end = &partOf({rank, Once}).function.front();
   builder.setInsertionPointToEnd(end);
-  if (home.partial ? !contains(home.where, rank) : lowestOf(home.where) != rank)
+  if (home.partial ? !home.where.contains(rank) : home.where.first() != rank)
     return zeros(builder, value.getLoc(), value.getType());
   FailureOr<Value> own = get(value, {rank, Once});
   if (failed(own) || own->getLoc() == value.getLoc())
@@ -394,17 +384,17 @@ FailureOr<Value> StageFunctions::contribution(Value value, int64_t rank, OpBuild
 }
 
 static std::string describe(StageSet stages) {
-  return llvm::join(llvm::map_range(numbersIn(stages), [](int64_t stage) { return std::to_string(stage); }), ", ");
+  return llvm::join(llvm::map_range(stages.numbers(), [](int64_t stage) { return std::to_string(stage); }), ", ");
 }
 
 /// Each rank that wants a value takes part. A lone one only adds up what its stages have.
 LogicalResult StageFunctions::exchange(Value value) {
   StageSet wanted = homes.exchangedOver(value);
-  if (wanted == 0)
+  if (wanted.isEmpty())
     return success();
   MarkListener listener({marksOf(value).layer, DirectionAttr::get(value.getContext(), Direction::Update)});
   OpBuilder builder(value.getContext(), &listener);
-  SmallVector<int64_t> ranks = numbersIn(wanted);
+  std::vector<int64_t> ranks = wanted.numbers();
   SmallVector<int32_t> members(ranks.begin(), ranks.end());
   auto ofGroup = wanted == cut.allRanks() ? DenseI32ArrayAttr() : builder.getDenseI32ArrayAttr(members);
   ArrayAttr axes = builder.getArrayAttr({AxisRefAttr::whole(builder.getStringAttr(pipelineAxis))});
@@ -434,7 +424,7 @@ LogicalResult StageFunctions::returnAll() {
       return original.emitError("result ") << result.getOperandNumber() << " is made by no stage of the pipeline";
     bool isExchanged = homes.readsExchanged(result);
     Pass pass = isExchanged ? Once : passOf(maker);
-    for (int64_t number : numbersIn(isExchanged ? homes.exchangedOver(result.get()) : homes.of(maker).where)) {
+    for (int64_t number : (isExchanged ? homes.exchangedOver(result.get()) : homes.of(maker).where).numbers()) {
       Part &part = partOf({number, pass});
       addResult(part, (isExchanged ? part.exchanged : part.values).lookup(result.get()),
                 pass == Once ? attributes : ofStage(attributes, number));
@@ -472,7 +462,7 @@ LogicalResult StageFunctions::build() {
   for (Operation &op : original.front().without_terminator()) {
     if (passOf(&op) == Once && failed(exchangeThese()))
       return failure();
-    for (int64_t number : numbersIn(homes.of(&op).where))
+    for (int64_t number : homes.of(&op).where.numbers())
       if (failed(clone(&op, {number, passOf(&op)})))
         return failure();
     llvm::append_range(ofPasses, op.getResults());

@@ -11,16 +11,18 @@ using namespace mlir::dt;
 namespace dtc {
 
 StageSet StageCut::ranksOf(StageSet of) const {
-  StageSet set = 0;
+  StageSet set;
   for (auto [stage, rank] : llvm::enumerate(rankOf))
-    set |= contains(of, static_cast<int64_t>(stage)) ? StageSet(1) << rank : 0;
+    if (of.contains(static_cast<int64_t>(stage)))
+      set |= StageSet::of(rank);
   return set;
 }
 
 StageSet StageCut::stagesOf(int64_t rank) const {
-  StageSet set = 0;
+  StageSet set;
   for (auto [stage, its] : llvm::enumerate(rankOf))
-    set |= its == rank ? StageSet(1) << stage : 0;
+    if (its == rank)
+      set |= StageSet::of(static_cast<int64_t>(stage));
   return set;
 }
 
@@ -32,9 +34,6 @@ static Direction directionOf(Operation *op) {
 bool isForward(Operation *op) { return directionOf(op) == Direction::Forward; }
 
 bool isUpdate(Operation *op) { return directionOf(op) == Direction::Update; }
-
-static StageSet lowest(StageSet stages) { return stages & (~stages + 1); }
-static StageSet highest(StageSet stages) { return stages == 0 ? 0 : StageSet(1) << llvm::Log2_64(stages); }
 
 /// The linearity in a partial operand. Collectives that add or move do so with each summand.
 static Linearity linearityOf(Operation *op, unsigned operand) {
@@ -57,7 +56,7 @@ Home StageHomes::homeOfArgument(PortAttr port, Direction reader) const {
   Home home;
   if (port.getKind() == PortKind::Gradient) {
     home.where = gradients.lookup(port.getName());
-    home.partial = !llvm::has_single_bit(home.where);
+    home.partial = !home.where.hasOne();
     return home;
   }
   home.ofState = port.isOfParameter();
@@ -76,7 +75,7 @@ Home StageHomes::amongRanks(Value value) const {
   Home home = of(value);
   if (Operation *maker = value.getDefiningOp(); !maker || isOfPasses(maker)) {
     home.where = cut.ranksOf(home.where);
-    home.partial &= !llvm::has_single_bit(home.where); // a rank adds up what its own stages have
+    home.partial &= !home.where.hasOne(); // a rank adds up what its own stages have
   }
   return home;
 }
@@ -87,7 +86,7 @@ Home StageHomes::homeFor(OpOperand &operand, Direction reader) {
     return homeOfArgument(portOf(argument), reader);
   if (reader != Direction::Update)
     return of(operand.get());
-  if (StageSet ranks = exchangedOver(operand.get())) {
+  if (StageSet ranks = exchangedOver(operand.get()); !ranks.isEmpty()) {
     fromExchange.insert(&operand);
     return {ranks};
   }
@@ -109,21 +108,21 @@ static bool isTold(Operation *op) {
 Home StageHomes::placeOnDemand(Operation *op, ArrayRef<Home> operands) const {
   Home home;
   if (isTold(op))
-    return {highest(cut.allStages())};
+    return {StageSet::of(cut.stages() - 1)};
   for (const Home &operand : operands) {
     home.ofState |= operand.ofState;
     home.ofInput |= operand.ofInput;
   }
   if (home.ofState && home.ofInput) { // an embedding, whose rows tokens choose
     LayerAttr layer = marksOf(op).layer;
-    home.where = StageSet(1) << (layer ? cut.stageOf.lookup(layer) : 0);
+    home.where = StageSet::of(layer ? cut.stageOf.lookup(layer) : 0);
   }
   return home;
 }
 
 /// Those of `all` that have all operands; or, for a sum, those that have them together.
 FailureOr<Home> StageHomes::join(Operation *op, ArrayRef<Home> operands, StageSet all) {
-  StageSet common = all, any = 0;
+  StageSet common = all, any;
   bool hasPartial = false, isLinear = true;
   for (auto [index, operand] : llvm::enumerate(operands)) {
     if (operand.isOnDemand())
@@ -138,7 +137,7 @@ FailureOr<Home> StageHomes::join(Operation *op, ArrayRef<Home> operands, StageSe
   Home home;
   home.where = any;
   home.partial = true;
-  if ((hasPartial && isLinear && (adds || common == all)) || (!hasPartial && common == 0 && adds))
+  if ((hasPartial && isLinear && (adds || common == all)) || (!hasPartial && common.isEmpty() && adds))
     return home;
   for (auto [operand, use] : llvm::zip_equal(operands, op->getOpOperands()))
     if (operand.partial) {
@@ -146,7 +145,7 @@ FailureOr<Home> StageHomes::join(Operation *op, ArrayRef<Home> operands, StageSe
       fromExchange.insert(&use);
       common &= operand.where;
     }
-  if (common == 0)
+  if (common.isEmpty())
     return op->emitError(
         "reads values that no single stage of the pipeline has, and is not a sum; cut the model elsewhere");
   home.where = common;
@@ -189,14 +188,14 @@ FailureOr<Home> StageHomes::placeOperation(Operation *op) {
   bool hasPartial = llvm::any_of(operands, [](const Home &home) { return home.partial; });
   LayerAttr layer = marksOf(op).layer;
   if (layer && !hasPartial)
-    return Home{StageSet(1) << cut.stageOf.lookup(layer)};
-  StageSet forward = 0, backward = 0;
+    return Home{StageSet::of(cut.stageOf.lookup(layer))};
+  StageSet forward, backward;
   for (auto [home, value] : llvm::zip_equal(operands, op->getOperands()))
     (value.getDefiningOp() && !isForward(value.getDefiningOp()) ? backward : forward) |= home.where;
-  bool severalHave = !llvm::has_single_bit(forward | backward);
+  bool severalHave = !(forward | backward).hasOne();
   if (direction == Direction::WeightGradient && (hasPartial || (severalHave && isAdditive(op, operands))))
     return join(op, operands, cut.allStages());
-  return Home{backward == 0 ? highest(forward) : lowest(backward)};
+  return Home{StageSet::of(backward.isEmpty() ? forward.last() : backward.first())};
 }
 
 /// What is reported to the host is needed on all ranks; a gradient, on those that have a summand. A rank that has

@@ -15,18 +15,13 @@
 // between the ranks. Exchanges come after the passes, when all stages are done with the step's last micro-batch.
 #pragma once
 
+#include "passes/analysis/StageSet.h"
+
 #include "dialect/IR/Marks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace dtc {
-
-/// A set of stages, or of ranks along the pipeline, as bits.
-using StageSet = uint64_t;
-inline constexpr int64_t mostStages = 64;
-
-inline bool contains(StageSet set, int64_t number) { return (set >> number) & 1; }
-inline StageSet firstOnes(int64_t count) { return count == mostStages ? ~StageSet(0) : (StageSet(1) << count) - 1; }
 
 /// How the model's layers are cut into stages, and which rank along the pipeline has which.
 struct StageCut {
@@ -36,8 +31,8 @@ struct StageCut {
   llvm::MapVector<mlir::dt::LayerAttr, int64_t> stageOf;
 
   int64_t stages() const { return static_cast<int64_t>(rankOf.size()); }
-  StageSet allStages() const { return firstOnes(stages()); }
-  StageSet allRanks() const { return firstOnes(ranks); }
+  StageSet allStages() const { return StageSet::below(stages()); }
+  StageSet allRanks() const { return StageSet::below(ranks); }
   /// The ranks that have these stages.
   StageSet ranksOf(StageSet stages) const;
   /// The stages of a rank.
@@ -48,11 +43,11 @@ struct StageCut {
 using ParameterStages = llvm::DenseMap<mlir::StringAttr, StageSet>;
 
 struct Home {
-  StageSet where = 0;   ///< stages, or ranks for what is done once a step; none: it is made on demand, ...
+  StageSet where = {};  ///< stages, or ranks for what is done once a step; none: it is made on demand, ...
   bool ofState = false; ///< ... from parameters or gradients, ...
   bool ofInput = false; ///< ... or from what the host fills
   bool partial = false; ///< each of them has a summand
-  bool isOnDemand() const { return where == 0; }
+  bool isOnDemand() const { return where.isEmpty(); }
 };
 
 /// Whether an operation belongs to the forward pass, as do those without a direction.
@@ -79,7 +74,7 @@ public:
   Home of(mlir::Value value) const;
   /// The same in ranks, whoever made it.
   Home amongRanks(mlir::Value value) const;
-  /// The ranks that have a result after an exchange; 0 where there is none.
+  /// The ranks that have a result after an exchange; empty where there is none.
   StageSet exchangedOver(mlir::Value value) const { return exchanged.lookup(value); }
   /// Whether an operation, or the return, reads the result of this operand's exchange.
   bool readsExchanged(mlir::OpOperand &operand) const { return fromExchange.contains(&operand); }

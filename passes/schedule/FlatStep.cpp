@@ -43,13 +43,12 @@ std::string findOrderProblem(const FlatFunction &function, const FlatOrder &orde
   return "";
 }
 
-/// What a stage starts together with another one, in its order.
-static std::vector<const FlatCommand *> sharedStarts(const FlatRole &role, const std::vector<FlatOrder> &orders,
-                                                     uint64_t with) {
+/// What a role starts together with others, in its order.
+static std::vector<const FlatCommand *> sharedStarts(const FlatRole &role, const std::vector<FlatOrder> &orders) {
   std::vector<std::vector<const FlatCommand *>> ofFunctions(role.functions.size());
   for (size_t function = 0; function < role.functions.size(); ++function)
     for (int number : orders[function])
-      if (const FlatCommand &command = role.functions[function].commands[number]; command.stages & with)
+      if (const FlatCommand &command = role.functions[function].commands[number]; !command.stages.isEmpty())
         ofFunctions[function].push_back(&command);
   std::vector<const FlatCommand *> starts;
   for (const FlatEntry &entry : role.step)
@@ -57,12 +56,21 @@ static std::vector<const FlatCommand *> sharedStarts(const FlatRole &role, const
   return starts;
 }
 
+static std::vector<const FlatCommand *> startsWith(size_t other, const std::vector<const FlatCommand *> &all) {
+  std::vector<const FlatCommand *> starts;
+  for (const FlatCommand *command : all)
+    if (command->stages.contains(static_cast<int64_t>(other)))
+      starts.push_back(command);
+  return starts;
+}
+
 std::string findSharedOrderProblem(const std::vector<const FlatRole *> &roles,
                                    const std::vector<std::vector<FlatOrder>> &orders) {
-  for (size_t stage = 0; stage < roles.size(); ++stage)
+  std::vector<std::vector<const FlatCommand *>> shared;
+  for (size_t stage = 0; stage < roles.size(); ++stage) {
+    shared.push_back(sharedStarts(*roles[stage], orders[stage]));
     for (size_t other = 0; other < stage; ++other) {
-      auto own = sharedStarts(*roles[stage], orders[stage], uint64_t(1) << other),
-           theirs = sharedStarts(*roles[other], orders[other], uint64_t(1) << stage);
+      auto own = startsWith(other, shared[stage]), theirs = startsWith(stage, shared[other]);
       for (size_t i = 0; i < std::max(own.size(), theirs.size()); ++i)
         if (i >= own.size() || i >= theirs.size() || own[i]->meeting != theirs[i]->meeting ||
             own[i]->sent != theirs[i]->sent || own[i]->stages != theirs[i]->stages)
@@ -71,6 +79,7 @@ std::string findSharedOrderProblem(const std::vector<const FlatRole *> &roles,
                  (i < theirs.size() ? theirs[i]->fullName() : "nothing") + " on the one where the other has " +
                  (i < own.size() ? own[i]->fullName() : "nothing");
     }
+  }
   return "";
 }
 

@@ -6,6 +6,7 @@
 // planner.
 #pragma once
 
+#include "passes/analysis/StageSet.h"
 #include "passes/schedule/memory/MemoryUse.h"
 #include "runtime/abi/manifest.pb.h"
 
@@ -24,7 +25,7 @@ struct FlatPort {
   bool isOfMicroBatch = false;             ///< it is in a space of several places
   std::array<uint32_t, 2> spaces = {0, 0}; ///< its space where peers do not see it, and where they do
   int gradient = -1;                       ///< for a reduced gradient: the gradient's port, whose memory it may take
-  uint64_t stages = 0;                     ///< whose micro-batches it belongs to, as bits
+  StageSet stages = {};                    ///< whose micro-batches it belongs to
   int rank = 0;                            ///< its rank by place in the arena, among those that live for the whole run
 };
 
@@ -84,7 +85,7 @@ struct FlatCommand {
   bool isAwaited = false;          ///< of a start: it is awaited at once
   bool isEmitted = true;           ///< otherwise it yields no command: its operands are written straight into place
   double sent = 0;                 ///< bytes to other ranks
-  uint64_t stages = 0;             ///< of a start that other stages take part in: all these stages, as bits
+  StageSet stages = {};            ///< of a start that other ranks along the pipeline take part in: all these ranks
   std::string meeting;             ///< of such a start: what it is for, the same on all of them
   bool mayJoin = false;            ///< of a start: it may be in a bucket, as gradients and gathered parameters may
   int bucket = -1;                 ///< of a start: the bucket that it belongs to (JoinStarts.h); -1: none

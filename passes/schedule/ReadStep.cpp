@@ -52,7 +52,7 @@ public:
       flat.isOfMicroBatch = port.isOfMicroBatch();
       flat.spaces = {spaceOf(port, false), spaceOf(port, true)};
     }
-    read.role.ports[entry->second].stages |= uint64_t(1) << ownerOf(function, port);
+    read.role.ports[entry->second].stages |= StageSet::of(ownerOf(function, port));
     return entry->second;
   }
 

@@ -3,7 +3,6 @@
 #include "passes/schedule/Spaces.h"
 
 #include <algorithm>
-#include <bit>
 #include <map>
 #include <numeric>
 
@@ -133,19 +132,20 @@ uint64_t StepPlanner::placeSpaces(bool shared, uint64_t begin) {
   for (uint32_t number = stashSpace; number < hostSpace; ++number) {
     if (dtc::isShared(static_cast<Space>(number)) != shared)
       continue;
-    std::map<uint64_t, std::vector<int>> ofStages;
+    constexpr int64_t several = -1;
+    std::map<int64_t, std::vector<int>> ofStages;
     for (int port = 0; port < static_cast<int>(role.ports.size()); ++port)
       if (const FlatPort &each = role.ports[port]; each.isOfMicroBatch && homes.ownerOf(port) == port &&
                                                    each.spaces[homes.isShared(port)] == number)
-        ofStages[std::has_single_bit(each.stages) ? each.stages : 0].push_back(port); // 0: of several
+        ofStages[each.stages.hasOne() ? each.stages.first() : several].push_back(port);
     uint64_t common = begin, end = begin;
-    for (const auto &[stages, ports] : ofStages) {
+    for (const auto &[stage, ports] : ofStages) {
       uint64_t at = common;
       for (int port : ports) {
         portOffsets[port] = at;
         at = alignTo(at + role.ports[port].bytes, role.unit);
       }
-      if (stages == 0)
+      if (stage == several)
         common = at;
       end = std::max(end, at);
     }

@@ -127,7 +127,7 @@ private:
   /// What belongs to a micro-batch is there if its stage has the place in which the function works.
   static bool isHere(const dtc::PlacedTensor &tensor, const std::set<dtc::OwnedSpace> &owned) {
     return !tensor.port.isOfMicroBatch() || llvm::any_of(owned, [&](auto each) {
-      return each.first == dtc::spaceOf(tensor.port, /*shared=*/false) && ((tensor.stages >> each.second) & 1);
+      return each.first == dtc::spaceOf(tensor.port, /*shared=*/false) && tensor.stages.contains(each.second);
     });
   }
 

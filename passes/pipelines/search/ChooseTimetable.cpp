@@ -52,7 +52,7 @@ std::vector<int64_t> firstRanks(const abi::Mesh &mesh, size_t roles) {
 double stashOf(const FlatRole &role, int64_t stage) {
   double bytes = 0;
   for (const FlatPort &port : role.ports)
-    if (port.isOfMicroBatch && port.spaces[0] == stashSpace && ((port.stages >> stage) & 1))
+    if (port.isOfMicroBatch && port.spaces[0] == stashSpace && port.stages.contains(stage))
       bytes += static_cast<double>(port.bytes);
   return bytes;
 }

@@ -69,14 +69,14 @@ static void nameCommands(const ReadRole::Function &read, FlatFunction &flat) {
 static void describeMeeting(CollectiveOpInterface op, int64_t ranks, const FlatMove &move, FlatCommand &command) {
   for (AxisRefAttr axis : op.getCollectiveAxes())
     if (axis.getAxis().getValue() == pipelineAxis)
-      command.stages = ranks == 64 ? ~uint64_t(0) : (uint64_t(1) << ranks) - 1;
+      command.stages = StageSet::below(ranks);
   if (ArrayRef<int32_t> members = op.getGroupMembers(); !members.empty()) {
-    command.stages = 0;
+    command.stages = {};
     for (int32_t member : members)
-      command.stages |= uint64_t(1) << member;
+      command.stages |= StageSet::of(member);
   }
   command.sent = abi::sentBytes(move.kind, move.payload, abi::membersOf(move.group));
-  if (command.stages != 0)
+  if (!command.stages.isEmpty())
     command.meeting = nameOf(op);
 }
 
@@ -121,7 +121,7 @@ static FlatMove moveOf(Type moved, ArrayAttr axes, int64_t shift, Route route, M
 static void describeBucket(CollectiveOpInterface op, FlatCommand &command) {
   bool isOfParameter =
       command.direction == abi::UPDATE || command.direction == abi::WEIGHT_GRADIENT || isOfState(op->getOperand(0));
-  command.mayJoin = isOfParameter && !command.isAwaited && command.stages == 0 && command.users.size() == 1 &&
+  command.mayJoin = isOfParameter && !command.isAwaited && command.stages.isEmpty() && command.users.size() == 1 &&
                     command.users.front() != FlatCommand::theEnd;
   if (auto bucket = op->getAttrOfType<IntegerAttr>(bucketAttr))
     command.bucket = static_cast<int>(bucket.getInt());

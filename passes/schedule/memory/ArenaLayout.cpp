@@ -131,7 +131,7 @@ LogicalResult ArenaLayout::readPort(func::FuncOp function, PortAttr port, Type t
     return function.emitError("M2: ") << port.describe() << " lies at " << at << ", in another function at "
                                       << named[known->second].offset;
   }
-  named[known->second].stages |= uint64_t(1) << ownerOf(function, port);
+  named[known->second].stages |= StageSet::of(ownerOf(function, port));
   return success();
 }
 

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "dialect/IR/ElementTypes.h"
+#include "passes/analysis/StageSet.h"
 #include "passes/lower/kernels/Layouts.h"
 #include "passes/schedule/Spaces.h"
 #include "passes/schedule/memory/MemoryUse.h"
@@ -47,7 +48,7 @@ struct PlacedTensor {
   mlir::dt::PortAttr port;
   mlir::RankedTensorType localType;
   uint64_t offset;
-  uint64_t stages = 0; ///< whose micro-batches it belongs to, as bits
+  StageSet stages = {}; ///< whose micro-batches it belongs to
   uint64_t bytes() const { return mlir::dt::bytesOf(localType); }
 };
 

@@ -10,6 +10,16 @@ func.func @eval(%x: tensor<8xf32> {dt.port = #dt.port<input "x">}) -> (tensor<8x
 
 // -----
 
+// expected-error @+1 {{a pipeline of 129 stages (mesh axis 'pp') is longer than the 128 stages that there may be}}
+module attributes {dt.mesh = #dt.mesh<"pp" = 129>} {
+func.func @eval(%x: tensor<8xf32> {dt.port = #dt.port<input "x">}) -> (tensor<8xf32> {dt.port = #dt.port<output "y">}) {
+  %y = dt.exp %x {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[0]>} : tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+}
+
+// -----
+
 // expected-error @+1 {{and 2 layers cannot be cut as [stages] says, into 2 stages with 3 layers}}
 module attributes {dt.mesh = #dt.mesh<"pp" = 2>, dt.stage_layers = array<i64: 1, 2>} {
 func.func @eval(%w: tensor<8xf32> {dt.port = #dt.port<parameter "w">}) -> (tensor<8xf32> {dt.port = #dt.port<output "y">}) {

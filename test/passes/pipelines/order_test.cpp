@@ -144,7 +144,7 @@ struct Stages {
       Commands commands("update." + std::to_string(stage));
       commands.add("x"), commands.add("y"), commands.add("own");
       for (int shared : {0, 1}) {
-        commands.function.commands[shared].stages = 3;
+        commands.function.commands[shared].stages = StageSet::below(2);
         commands.function.commands[shared].meeting = commands.function.commands[shared].name;
       }
       roles[stage].functions.push_back(commands.function);

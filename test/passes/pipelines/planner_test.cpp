@@ -31,7 +31,7 @@ Choices otherOrder(const Plan &plan) {
   Choices choices;
   for (const FlatFunction &function : plan.roles.front().role->functions)
     for (auto [number, command] : llvm::enumerate(function.commands)) {
-      if (command.kind != FlatCommand::Kind::Start || command.users.empty() || command.stages != 0 ||
+      if (command.kind != FlatCommand::Kind::Start || command.users.empty() || !command.stages.isEmpty() ||
           command.users.front() == static_cast<int>(number) + 1)
         continue;
       const FlatCommand &wait = function.commands[command.users.front()];
