@@ -7,6 +7,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OperationSupport.h"
 
+#include <map>
 #include <numeric>
 
 namespace dtc {
@@ -102,25 +103,25 @@ private:
 
   /// The forward pass of most stages does the same for the first micro-batch as for all others.
   void mergeEqual() {
-    SmallVector<func::FuncOp> kept;
+    std::map<std::tuple<Task, int64_t, StringRef>, SmallVector<func::FuncOp>> ofDuties;
     for (auto function : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
+      DutyAttr duty = dutyOf(function);
+      auto &kept = ofDuties[{duty.getTask(), duty.getStage(), duty.getTimetable().getValue()}];
       auto *equal = llvm::find_if(kept, [&](func::FuncOp other) { return areEqual(function, other); });
       if (equal == kept.end()) {
         kept.push_back(function);
         continue;
       }
-      DutyAttr own = dutyOf(function), other = dutyOf(*equal);
-      (*equal)->setAttr(dutyAttr, DutyAttr::get(&getContext(), own.getTask(), own.getStage(), own.getTimetable(),
-                                                own.getMicroBatches() | other.getMicroBatches()));
+      (*equal)->setAttr(dutyAttr, DutyAttr::get(&getContext(), duty.getTask(), duty.getStage(), duty.getTimetable(),
+                                                duty.getMicroBatches() | dutyOf(*equal).getMicroBatches()));
       function.erase();
     }
   }
 
+  /// Of two with one duty, but for the micro-batches.
   static bool areEqual(func::FuncOp a, func::FuncOp b) {
-    DutyAttr ofA = dutyOf(a), ofB = dutyOf(b);
-    return ofA.getTask() == ofB.getTask() && ofA.getStage() == ofB.getStage() &&
-           ofA.getTimetable() == ofB.getTimetable() && a.getFunctionType() == b.getFunctionType() &&
-           a.getArgAttrsAttr() == b.getArgAttrsAttr() && a.getResAttrsAttr() == b.getResAttrsAttr() &&
+    return a.getFunctionType() == b.getFunctionType() && a.getArgAttrsAttr() == b.getArgAttrsAttr() &&
+           a.getResAttrsAttr() == b.getResAttrsAttr() &&
            OperationEquivalence::isRegionEquivalentTo(&a.getBody(), &b.getBody(),
                                                       OperationEquivalence::IgnoreLocations);
   }

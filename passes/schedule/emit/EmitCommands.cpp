@@ -77,7 +77,6 @@ FailureOr<llvm::StringMap<std::string>> CommandEmitter::emit(int64_t role, Arena
   tokens.clear();
   transferTokens.clear();
   llvm::StringMap<std::string> listOf;
-  int before = manifest.lists_size();
   for (func::FuncOp func : functionsOf(module, role)) {
     function = func;
     stage = dutyOf(func) ? dutyOf(func).getStage() : 0;
@@ -89,30 +88,26 @@ FailureOr<llvm::StringMap<std::string>> CommandEmitter::emit(int64_t role, Arena
     for (Operation &op : func.front().without_terminator())
       if (failed(emitOperation(&op)))
         return failure();
-    listOf[func.getName()] = findOrKeep(list, before);
+    listOf[func.getName()] = findOrKeep(list);
   }
+  for (const auto &known : listsOfRole)
+    listsOfEarlier.try_emplace(known.first(), known.second);
+  listsOfRole.clear();
   return listOf;
 }
 
 /// An equal list of an earlier role replaces the last one.
-std::string CommandEmitter::findOrKeep(abi::CommandList *emitted, int before) {
-  if (before == 0) // the first role, or the only one
+std::string CommandEmitter::findOrKeep(abi::CommandList *emitted) {
+  if (rolesOf(module) == 1)
     return emitted->name();
   std::string name = std::exchange(*emitted->mutable_name(), "");
-  std::string own = emitted->SerializeAsString();
-  for (int index = 0; index < before; ++index) {
-    abi::CommandList &other = *manifest.mutable_lists(index);
-    if (other.commands_size() != emitted->commands_size())
-      continue;
-    std::string otherName = std::exchange(*other.mutable_name(), "");
-    bool isEqual = other.SerializeAsString() == own;
-    other.set_name(otherName);
-    if (!isEqual)
-      continue;
+  std::string text = emitted->SerializeAsString();
+  if (auto equal = listsOfEarlier.find(text); equal != listsOfEarlier.end()) {
     manifest.mutable_lists()->RemoveLast();
-    return otherName;
+    return equal->second;
   }
   emitted->set_name(name);
+  listsOfRole.try_emplace(text, name);
   return name;
 }
 

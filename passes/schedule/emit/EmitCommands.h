@@ -56,7 +56,7 @@ private:
   uint32_t tokenOf(mlir::dt::PortAttr port);
   uint32_t groupIndex(mlir::ArrayRef<mlir::dt::AxisRefAttr> axes, mlir::ArrayRef<int32_t> members,
                       llvm::StringRef purpose);
-  std::string findOrKeep(abi::CommandList *emitted, int before);
+  std::string findOrKeep(abi::CommandList *emitted);
 
   abi::Command &addCommand(mlir::Operation *op);
   uint64_t addressOf(mlir::Value value) { return arena->spaceAddress(arena->addressOf(function, value)); }
@@ -80,6 +80,8 @@ private:
   std::optional<JoinedLaunches> joined; ///< of the function
   llvm::DenseSet<mlir::Operation *> parts; ///< of the function: starts that are parts of the one before
   abi::CommandList *list = nullptr;
+  /// The names of lists, by everything else that they say: of earlier roles, and of this one.
+  llvm::StringMap<std::string> listsOfEarlier, listsOfRole;
   llvm::StringMap<uint32_t> kernelIndices, locationIndices, groupIndices;
   std::vector<Meeting> meetings; ///< of the groups
   /// Locations within layers: several operations share one, and making its text takes long.

@@ -34,14 +34,22 @@ abi::CommandList::Duty abiDutyOf(DutyAttr duty) {
   llvm_unreachable("all tasks are covered");
 }
 
+using Duties = DenseMap<StringAttr, DutyAttr>; ///< of functions, by their names
+
+static Duties dutiesIn(ModuleOp module) {
+  Duties duties;
+  for (auto function : module.getOps<func::FuncOp>())
+    duties.try_emplace(function.getSymNameAttr(), dutyOf(function));
+  return duties;
+}
+
 /// Places of spaces that turned out to be empty are left out.
-static void emitEntry(ModuleOp module, EntryAttr entry, const llvm::StringMap<std::string> &listOf, const abi::Role &role,
-                      abi::TimetableEntry &out) {
-  StringRef function = entry.getFunction().getValue();
+static void emitEntry(EntryAttr entry, const Duties &duties, const llvm::StringMap<std::string> &listOf,
+                      const abi::Role &role, abi::TimetableEntry &out) {
+  StringAttr function = entry.getFunction().getAttr();
   auto list = listOf.find(function);
   out.set_list(list == listOf.end() ? function.str() : list->second);
-  auto named = module.lookupSymbol<func::FuncOp>(function); // a verifier says where there is none
-  if (DutyAttr duty = named ? dutyOf(named) : DutyAttr())
+  if (DutyAttr duty = duties.lookup(function)) // a verifier says where there is no such function
     out.set_stage(static_cast<uint32_t>(duty.getStage()));
   if (entry.getMicroBatch() >= 0)
     out.set_micro_batch(entry.getMicroBatch());
@@ -55,10 +63,11 @@ void emitTimetables(ModuleOp module, int64_t number, const llvm::StringMap<std::
   auto timetables = module->getAttrOfType<ArrayAttr>(module_attr::timetables);
   if (!timetables)
     return;
+  Duties duties = dutiesIn(module);
   for (auto timetable : timetables.getAsRange<TimetableAttr>())
     if (timetable.getRank() == number)
       for (EntryAttr entry : timetable.getEntries())
-        emitEntry(module, entry, listOf, role, *abi::timetableIn(role, timetable.getName().getValue()).add_period());
+        emitEntry(entry, duties, listOf, role, *abi::timetableIn(role, timetable.getName().getValue()).add_period());
   if (module->hasAttr(module_attr::sumsByTimetable) && !abi::timetableOf(role, abi::stepTimetable).period().empty())
     abi::timetableIn(role, abi::stepTimetable).set_sums_by_timetable(true);
 }

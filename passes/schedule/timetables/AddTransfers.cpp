@@ -28,7 +28,7 @@ public:
       : roles(roles), transfers(transfers) {
     for (auto [role, passes] : llvm::enumerate(roles))
       for (auto [index, pass] : llvm::enumerate(passes))
-        if (transfers.receiveOf(pass.function))
+        if (endsOf(pass.function).receive)
           readers[keyOf(pass.function, pass.microBatch)] = {role, index};
     incoming.resize(roles.size());
     findMessages();
@@ -42,7 +42,7 @@ public:
     for (auto [index, pass] : llvm::enumerate(roles[role])) {
       for (const Message *message : incoming[role].begun[index])
         entries.push_back({message->receive, message->microBatch});
-      if (func::FuncOp sent = transfers.sentOf(pass.function)) {
+      if (func::FuncOp sent = endsOf(pass.function).sent) {
         std::deque<const Message *> &before = underWay[sent];
         while (before.size() >= mostUnderWay && before.front()->begunAfter < pass.at)
           awaitSent(sent);
@@ -66,6 +66,11 @@ private:
     DenseMap<size_t, std::pair<int64_t, size_t>> messageOf; ///< of a pass: the channel, and its number there
     std::vector<std::vector<const Message *>> begun;        ///< before each pass
   };
+  /// What a function takes part in. It is found by texts, and many passes run one function.
+  struct Ends {
+    func::FuncOp receive, sent;
+    bool sends = false; ///< something that another stage receives
+  };
   using Key = std::tuple<int64_t, bool, int64_t>; ///< stage, whether it is a forward pass, micro-batch
 
   static bool isForward(func::FuncOp function) { return dutyOf(function).getTask() == Task::Forward; }
@@ -73,12 +78,19 @@ private:
     return {dutyOf(function).getStage(), isForward(function), microBatch};
   }
 
+  const Ends &endsOf(func::FuncOp function) {
+    auto [known, isNew] = ends.try_emplace(function);
+    if (isNew)
+      known->second = {transfers.receiveOf(function), transfers.sentOf(function), !dtc::sentBy(function).empty()};
+    return known->second;
+  }
+
   /// Messages are numbered in the order in which they are sent.
   void findMessages() {
     DenseSet<Index> known;
     for (auto [role, passes] : llvm::enumerate(roles))
       for (auto [index, pass] : llvm::enumerate(passes)) {
-        if (dtc::sentBy(pass.function).empty())
+        if (!endsOf(pass.function).sends)
           continue;
         auto [stage, isForward, microBatch] = keyOf(pass.function, pass.microBatch);
         auto reader = readers.find({isForward ? stage + 1 : stage - 1, isForward, microBatch});
@@ -88,7 +100,7 @@ private:
         }
         known.insert(reader->second);
         auto [readerRole, readerIndex] = reader->second;
-        func::FuncOp receive = transfers.receiveOf(roles[readerRole][readerIndex].function);
+        func::FuncOp receive = endsOf(roles[readerRole][readerIndex].function).receive;
         if (readerRole == role)
           copies[{role, index}] = receive;
         else
@@ -96,7 +108,7 @@ private:
       }
     for (const auto &[key, reader] : readers)
       if (auto [role, index] = reader; !known.contains(reader))
-        addMessage(-1, reader, transfers.receiveOf(roles[role][index].function), std::get<2>(key));
+        addMessage(-1, reader, endsOf(roles[role][index].function).receive, std::get<2>(key));
   }
 
   Message *addMessage(int64_t from, Index reader, func::FuncOp receive, int64_t microBatch) {
@@ -132,6 +144,7 @@ private:
 
   ArrayRef<std::vector<PlannedPass>> roles;
   const TransferFunctions &transfers;
+  std::map<Operation *, Ends> ends;
   std::map<Key, Index> readers; ///< the passes that receive
   std::deque<Message> messages;
   std::vector<Incoming> incoming; ///< of each role

@@ -109,12 +109,13 @@ private:
   /// Of all ranks that do anything in it: passes first, then what is done once.
   void addTimetables(std::string_view name, const NumberedRanks &entries) {
     dtc::TransferFunctions transfers(getOperation());
+    PassFunctions functions = passFunctionsOf(name);
     std::vector<std::vector<dtc::PlannedPass>> passes(ranks);
     std::map<std::pair<int32_t, timetables::Kind>, int64_t> begun; // passes, of each stage
     for (auto [rank, its] : llvm::enumerate(entries))
       for (const NumberedEntry &each : its) {
         int64_t number = begun[{each.entry.stage, each.entry.kind}]++;
-        if (func::FuncOp function = find(name, each.entry, number))
+        if (func::FuncOp function = find(functions, each.entry, number))
           passes[rank].push_back({function, each.entry.microBatch, each.at});
       }
     std::vector<std::vector<dtc::RunEntry>> all = dtc::addTransfers(passes, transfers);
@@ -144,19 +145,34 @@ private:
     llvm_unreachable("all kinds are covered");
   }
 
+  /// Those of each stage that do a pass of each kind, in the module's order.
+  using PassFunctions = std::map<std::pair<int64_t, timetables::Kind>, SmallVector<func::FuncOp>>;
+
+  PassFunctions passFunctionsOf(std::string_view name) {
+    using timetables::Kind;
+    PassFunctions functions;
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (DutyAttr duty = dutyOf(function); duty && duty.getTimetable() == name)
+        for (Kind kind : {Kind::Forward, Kind::Backward, Kind::BackwardInput, Kind::BackwardWeight})
+          if (does(duty.getTask(), kind))
+            functions[{duty.getStage(), kind}].push_back(function);
+    return functions;
+  }
+
   /// The function that does a pass; null for the backward pass of a function that has done both. `number`: of the pass
   /// among those of its kind in its stage. Whichever micro-batch comes first begins the sums, the last one ends them.
-  func::FuncOp find(std::string_view name, const timetables::Entry &entry, int64_t number) {
+  func::FuncOp find(const PassFunctions &functions, const timetables::Entry &entry, int64_t number) {
     MicroBatches which = number + 1 == accumulation ? MicroBatches::Last
                          : number == 0              ? MicroBatches::First
                                                     : MicroBatches::Middle;
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (DutyAttr duty = dutyOf(function); duty && duty.getStage() == entry.stage && duty.getTimetable() == name &&
-                                            does(duty.getTask(), entry.kind)) {
-        bool isForAll = duty.getMicroBatches() == MicroBatches::None;
-        if (isForAll || bitEnumContainsAny(duty.getMicroBatches(), which))
-          return function;
-      }
+    auto found = functions.find({entry.stage, entry.kind});
+    if (found == functions.end())
+      return {};
+    for (func::FuncOp function : found->second) {
+      MicroBatches its = dutyOf(function).getMicroBatches();
+      if (its == MicroBatches::None || bitEnumContainsAny(its, which))
+        return function;
+    }
     return {};
   }
 

@@ -38,9 +38,14 @@ static void setPlace(SmallVector<int64_t> &places, Space space, int64_t place) {
 
 static std::vector<SmallVector<int64_t>> assignPlaces(ArrayRef<RunEntry> entries) {
   llvm::MapVector<std::tuple<Space, int64_t, int64_t>, SmallVector<size_t>> users; // of each micro-batch
-  for (auto [index, entry] : llvm::enumerate(entries))
-    for (auto [space, stage] : ownedBy(entry.function))
+  DenseMap<func::FuncOp, std::set<OwnedSpace>> owned; // many entries run one function
+  for (auto [index, entry] : llvm::enumerate(entries)) {
+    auto [known, isNew] = owned.try_emplace(entry.function);
+    if (isNew)
+      known->second = ownedBy(entry.function);
+    for (auto [space, stage] : known->second)
       users[{space, stage, entry.microBatch}].push_back(index);
+  }
   std::vector<SmallVector<int64_t>> places(entries.size());
   std::map<unsigned, SmallVector<size_t>> takenUntil; // for each space's places
   for (const auto &[what, using_] : users) {          // in the order of their first entries
