@@ -233,6 +233,32 @@ class Checkpoints(PipelineTest):
         self.assertEqual(self.losses("again"), whole["pp=4"][5:])
 
 
+class Wide(PipelineTest):
+    """More stages than a word has bits."""
+
+    def test_seventy_stages(self):
+        ranks, width, layers = 35, 8, 70
+        model = self.make_folder("wide")
+        config = json.loads((self.untied / "config.json").read_text())
+        (model / "config.json").write_text(json.dumps({**config, "n_embd": width, "n_head": 2, "n_layer": layers}))
+        program = self.compile("wide.train", model, "--mesh", f"pp={ranks}", "--timetable", "interleaved",
+                               **{**SETTINGS, "global_batch": ranks, "accumulation": ranks})
+        said = json.loads(self.dtc("inspect", program, "--json"))
+        self.assertEqual([role["name"] for role in said["roles"]],
+                         [f"stages {rank} and {rank + ranks}" for rank in range(ranks)])
+        self.assertEqual(said["certificate"]["ranks"], ranks)
+        # Each rank has the parameters of two layers, between embeddings and head. Each begins on a line of 64 bytes.
+        parameters = [role["memory"]["parameters"] for role in said["roles"]]
+        least, padding = 2 * 4 * (12 * width**2 + 13 * width), 2 * 12 * 64
+        self.assertEqual(set(parameters[1:-1]), {parameters[1]})
+        self.assertGreaterEqual(parameters[1], least)
+        self.assertLess(parameters[1], least + padding)
+        self.assertGreater(parameters[0], parameters[1])
+        self.assertGreater(parameters[-1], parameters[1])
+        self.assertEqual(re.search(r"^layers = \[(.*)\]$", self.dtc("inspect", program, "--choices"), re.M)[1],
+                         ", ".join(["1"] * layers))
+
+
 class Faults(PipelineTest):
     def killed_rank_is_named(self, timetable, mesh, victim, stages, *other):
         """Kills a rank after a checkpoint. All end within 10 s, and another layout goes on from what there is."""
