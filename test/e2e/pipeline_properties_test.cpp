@@ -219,7 +219,8 @@ std::string findFailure(const DrawnProgram &drawn) {
     return "it does not compile";
   const abi::Manifest &manifest = compiled.manifest;
   try {
-    validateManifest(manifest);
+    for (const abi::Role &role : manifest.roles())
+      validateTimetables(manifest, role);
     timing::certify(manifest);
   } catch (const Error &error) {
     return error.what();

@@ -133,9 +133,10 @@ TEST_P(OwnTimetables, MayTakeMicroBatchesInAnyOrder) {
                             .gradients = type,
                             .timetable = GetParam().rows});
     ASSERT_TRUE(compiled.expectation) << model << " " << mesh << " " << type;
-    for (const abi::Role &role : compiled.manifest.roles())
+    for (const abi::Role &role : compiled.manifest.roles()) {
       EXPECT_EQ(abi::timetableOf(role, abi::stepTimetable).sums_by_timetable(), !GetParam().isInOrder);
-    EXPECT_NO_THROW(validateManifest(compiled.manifest));
+      EXPECT_NO_THROW(validateTimetables(compiled.manifest, role));
+    }
     verify::VerifyReport report = verify::verify(*compiled.expectation, compiled.manifest);
     EXPECT_EQ(report.failure, "") << model << " " << mesh << " " << type;
     EXPECT_GT(report.comparisons.size(), 4u * compiled.manifest.parameters_size());

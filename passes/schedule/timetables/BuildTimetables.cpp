@@ -45,6 +45,40 @@ NumberedRanks numberEntries(const timetables::Timetable &timetable) {
   return ranks;
 }
 
+/// Of each pass: how many micro-batches its stage has added up before. Gradients add in the order of the passes that
+/// compute those of weights, losses in the order of the last stage's forward passes. The other passes of a micro-batch
+/// add nothing, and have the number of its gradients, since what they hand to that pass may depend on it.
+class PassNumbers {
+public:
+  explicit PassNumbers(int32_t stages) : last(stages - 1) {}
+
+  /// Passes are added in their order.
+  void add(const timetables::Entry &entry) {
+    if (addsUp(entry))
+      numbers[keyOf(entry)] = begun[{entry.stage, entry.kind == timetables::Kind::Forward}]++;
+  }
+
+  int64_t lookup(const timetables::Entry &entry) const {
+    auto number = numbers.find(keyOf(entry));
+    return number == numbers.end() ? 0 : number->second; // in an evaluation passes are alike
+  }
+
+private:
+  using Key = std::tuple<int32_t, int32_t, bool>; ///< stage, micro-batch, whether it is a number of losses
+
+  bool addsUp(const timetables::Entry &entry) const {
+    return givesWeightGradient(entry.kind) || addsLoss(entry);
+  }
+  bool addsLoss(const timetables::Entry &entry) const {
+    return entry.kind == timetables::Kind::Forward && entry.stage == last;
+  }
+  Key keyOf(const timetables::Entry &entry) const { return {entry.stage, entry.microBatch, addsLoss(entry)}; }
+
+  int32_t last;
+  std::map<Key, int64_t> numbers;
+  std::map<std::pair<int32_t, bool>, int64_t> begun; ///< of a stage: gradients, or losses
+};
+
 /// One micro-batch through all stages.
 NumberedRanks forwardAlone(ArrayRef<int64_t> stageRanks, int64_t ranks) {
   NumberedRanks all(ranks);
@@ -111,13 +145,11 @@ private:
     dtc::TransferFunctions transfers(getOperation());
     PassFunctions functions = passFunctionsOf(name);
     std::vector<std::vector<dtc::PlannedPass>> passes(ranks);
-    std::map<std::pair<int32_t, timetables::Kind>, int64_t> begun; // passes, of each stage
+    PassNumbers numbers = numberPasses(entries);
     for (auto [rank, its] : llvm::enumerate(entries))
-      for (const NumberedEntry &each : its) {
-        int64_t number = begun[{each.entry.stage, each.entry.kind}]++;
-        if (func::FuncOp function = find(functions, each.entry, number))
+      for (const NumberedEntry &each : its)
+        if (func::FuncOp function = find(functions, each.entry, numbers.lookup(each.entry)))
           passes[rank].push_back({function, each.entry.microBatch, each.at});
-      }
     std::vector<std::vector<dtc::RunEntry>> all = dtc::addTransfers(passes, transfers);
     for (auto [rank, its] : llvm::enumerate(all)) {
       for (func::FuncOp function : dtc::functionsOf(getOperation(), static_cast<int64_t>(rank)))
@@ -127,6 +159,18 @@ private:
         timetables.push_back(TimetableAttr::get(&getContext(), StringAttr::get(&getContext(), name),
                                                 static_cast<int64_t>(rank), dtc::placeEntries(its)));
     }
+  }
+
+  static PassNumbers numberPasses(const NumberedRanks &entries) {
+    int32_t stages = 0;
+    for (const std::vector<NumberedEntry> &its : entries)
+      for (const NumberedEntry &each : its)
+        stages = std::max(stages, each.entry.stage + 1);
+    PassNumbers numbers(stages);
+    for (const std::vector<NumberedEntry> &its : entries)
+      for (const NumberedEntry &each : its)
+        numbers.add(each.entry);
+    return numbers;
   }
 
   static bool isOnce(Task task) { return task == Task::Once || task == Task::Exchange; }
@@ -159,8 +203,8 @@ private:
     return functions;
   }
 
-  /// The function that does a pass; null for the backward pass of a function that has done both. `number`: of the pass
-  /// among those of its kind in its stage. Whichever micro-batch comes first begins the sums, the last one ends them.
+  /// The function that does a pass; null for the backward pass of a function that has done both. `number`: as of
+  /// PassNumbers. Whichever micro-batch comes first begins the sums, the last one ends them.
   func::FuncOp find(const PassFunctions &functions, const timetables::Entry &entry, int64_t number) {
     MicroBatches which = number + 1 == accumulation ? MicroBatches::Last
                          : number == 0              ? MicroBatches::First

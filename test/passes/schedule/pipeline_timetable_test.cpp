@@ -53,12 +53,17 @@ TEST(PipelineTimetable, OfAFileHasTheProgramsShape) {
 }
 
 // Sums would begin in the middle.
-TEST(PipelineTimetable, OfAFileTakesMicroBatchesInAscendingOrder) {
-  EXPECT_THAT(refusalOf("0F0,0F1,0B1,0B0\n1F0,1F1,1B1,1B0\n", {.ranks = 2, .microBatches = 2}),
-              HasSubstr("0B0 (stage 0, micro-batch 0) comes behind 0B1 (stage 0, micro-batch 1)"));
-  EXPECT_THAT(refusalOf("0F1,0F0,0B0,0B1\n1F1,1F0,1B0,1B1\n", {.ranks = 2, .microBatches = 2}), HasSubstr("0F0"));
-  EXPECT_EQ(refusalOf("0F0,0F1,0I1,0I0,0W0,0W1\n1F0,1F1,1I1,1I0,1W0,1W1\n", {.ranks = 2, .microBatches = 2}),
-            "accepted");
+std::string outOfOrder(const char *rows) {
+  return findSumsOutOfOrder(timetableFor(rows, {.ranks = 2, .microBatches = 2}));
+}
+
+TEST(PipelineTimetable, OfAFileSaysWhichSumsAreOutOfOrder) {
+  EXPECT_THAT(outOfOrder("0F0,0F1,0B1,0B0\n1F0,1F1,1B1,1B0\n"),
+              HasSubstr("0B0 (stage 0, micro-batch 0) adds its weight gradients after 0B1"));
+  EXPECT_THAT(outOfOrder("0F1,0F0,0B0,0B1\n1F1,1F0,1B0,1B1\n"),
+              HasSubstr("1F0 (stage 1, micro-batch 0) adds its loss after 1F1"));
+  EXPECT_EQ(outOfOrder("0F1,0F0,0B0,0B1\n1F0,1F1,1B0,1B1\n"), "");
+  EXPECT_EQ(outOfOrder("0F0,0F1,0I1,0I0,0W0,0W1\n1F0,1F1,1I1,1I0,1W0,1W1\n"), "");
 }
 
 TEST(PipelineTimetable, SplitsWholeBackwardPassesWhereSomeAreSplit) {
