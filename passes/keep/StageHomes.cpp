@@ -12,9 +12,9 @@ namespace dtc {
 
 StageSet StageCut::ranksOf(StageSet of) const {
   StageSet set;
-  for (auto [stage, rank] : llvm::enumerate(rankOf))
-    if (of.contains(static_cast<int64_t>(stage)))
-      set |= StageSet::of(rank);
+  for (int64_t stage = of.first(); stage <= of.last(); ++stage)
+    if (of.contains(stage))
+      set |= StageSet::of(rankOf[stage]);
   return set;
 }
 

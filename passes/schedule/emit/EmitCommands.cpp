@@ -22,7 +22,7 @@ using namespace mlir::dt;
 namespace dtc {
 
 CommandEmitter::CommandEmitter(ModuleOp module, LayerTable &layers, abi::Manifest &manifest)
-    : module(module), layers(layers), manifest(manifest), kernels(module),
+    : module(module), layers(layers), manifest(manifest), kernels(module), formulas(kernels),
       mesh(module->getAttrOfType<MeshAttr>(module_attr::mesh)) {}
 
 uint32_t LayerTable::indexOf(LayerAttr layer) {
@@ -83,7 +83,7 @@ FailureOr<llvm::StringMap<std::string>> CommandEmitter::emit(int64_t role, Arena
     list = manifest.add_lists();
     list->set_name(func.getName().str());
     list->set_duty(abiDutyOf(dt::dutyOf(func)));
-    joined.emplace(func, *arena, kernels);
+    joined.emplace(func, *arena, formulas);
     parts = partsIn(func);
     for (Operation &op : func.front().without_terminator())
       if (failed(emitOperation(&op)))

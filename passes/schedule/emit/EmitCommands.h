@@ -75,6 +75,7 @@ private:
   LayerTable &layers;
   abi::Manifest &manifest;
   Kernels kernels;
+  Formulas formulas;
   mlir::dt::MeshAttr mesh;
   mlir::func::FuncOp function;
   std::optional<JoinedLaunches> joined; ///< of the function

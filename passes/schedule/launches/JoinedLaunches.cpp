@@ -16,9 +16,8 @@ unsigned Formulas::numberOf(LaunchOp launch) {
   return known->second;
 }
 
-JoinedLaunches::JoinedLaunches(func::FuncOp function, ArenaLayout &arena, Kernels &kernels)
+JoinedLaunches::JoinedLaunches(func::FuncOp function, ArenaLayout &arena, Formulas &formulas)
     : function(function), arena(arena) {
-  Formulas formulas(kernels);
   SmallVector<LaunchOp> launches;
   for (Operation &op : function.front()) {
     if (auto launch = dyn_cast<LaunchOp>(op)) {

@@ -8,7 +8,7 @@
 
 namespace dtc {
 
-/// Numbers for the formulas of elementwise kernels.
+/// Numbers for the formulas of elementwise kernels. A kernel's formula is a text, which is made once.
 class Formulas {
 public:
   explicit Formulas(Kernels &kernels) : kernels(kernels) {}
@@ -25,7 +25,7 @@ private:
 class JoinedLaunches {
 public:
   /// For a function in Form 5. All references must outlive this object.
-  JoinedLaunches(mlir::func::FuncOp function, ArenaLayout &arena, Kernels &kernels);
+  JoinedLaunches(mlir::func::FuncOp function, ArenaLayout &arena, Formulas &formulas);
 
   /// The launches that run where `launch` is, in the order of memory: it alone, or it and later ones. None if an
   /// earlier launch includes it.

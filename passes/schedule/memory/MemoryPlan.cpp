@@ -19,10 +19,7 @@ static LogicalResult checkInPlace(const ReadRole &read) {
   return success();
 }
 
-FailureOr<MemoryPlan> MemoryPlan::compute(ModuleOp module, int64_t role) {
-  Kernels kernels(module);
-  if (failed(kernels.describeAll()))
-    return failure();
+FailureOr<MemoryPlan> MemoryPlan::compute(ModuleOp module, Kernels &kernels, int64_t role) {
   MemoryPlan plan;
   plan.read = std::make_unique<ReadRole>(readRole(module, kernels, role));
   if (failed(checkInPlace(*plan.read)))

@@ -11,8 +11,8 @@ namespace dtc {
 class MemoryPlan {
 public:
   /// Plans the functions of one role (Stages.h) of a module in Form 5, whose operations are launches, library calls, views,
-  /// collectives, transfers and waits.
-  static mlir::FailureOr<MemoryPlan> compute(mlir::ModuleOp module, int64_t role = 0);
+  /// collectives, transfers and waits. `kernels`: of the module, all described.
+  static mlir::FailureOr<MemoryPlan> compute(mlir::ModuleOp module, Kernels &kernels, int64_t role);
 
   uint64_t arenaBytes() const { return planner->arena().bytes; }
   uint64_t sharedBegin() const { return planner->arena().shared; }

@@ -23,10 +23,13 @@ struct PlanMemory : dtc::impl::PlanMemoryBase<PlanMemory> {
 
   void runOnOperation() override {
     Builder builder(&getContext());
+    dtc::Kernels kernels(getOperation());
+    if (failed(kernels.describeAll()))
+      return signalPassFailure();
     std::deque<dtc::MemoryPlan> plans;
     SmallVector<Attribute> arenas;
     for (int64_t role = 0; role < dtc::rolesOf(getOperation()); ++role) {
-      FailureOr<dtc::MemoryPlan> plan = dtc::MemoryPlan::compute(getOperation(), role);
+      FailureOr<dtc::MemoryPlan> plan = dtc::MemoryPlan::compute(getOperation(), kernels, role);
       if (failed(plan))
         return signalPassFailure();
       arenas.push_back(describe(*plan));

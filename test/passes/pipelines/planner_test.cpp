@@ -279,7 +279,9 @@ TEST_P(PlannerTest, AnyOrderIsPlannedAsTheIrIs) {
       }
       StepPlanner planner(read.role);
       planner.plan(orders);
-      FailureOr<MemoryPlan> expected = MemoryPlan::compute(*lists.module, static_cast<int64_t>(stage));
+      Kernels kernels(*lists.module);
+      ASSERT_TRUE(succeeded(kernels.describeAll()));
+      FailureOr<MemoryPlan> expected = MemoryPlan::compute(*lists.module, kernels, static_cast<int64_t>(stage));
       ASSERT_TRUE(succeeded(expected));
       EXPECT_EQ(planner.arena().bytes, expected->arenaBytes());
       for (auto [number, own] : llvm::enumerate(read.functions))
