@@ -4,9 +4,12 @@
 #include "runtime/executor/refuse.h"
 #include "runtime/executor/validate.h"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <map>
 #include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace dtc {
@@ -29,6 +32,37 @@ static void requireBounded(const abi::Role &role, const abi::Timetable &timetabl
     refuse(fmt::format("has {} entries, more than are accepted", entries));
 }
 
+/// Whether a role adds gradients, or losses in the last stage, in another order than the ascending one of micro-batches.
+static bool addsOutOfOrder(const abi::Role &role, const abi::JudgedLists &lists, uint32_t lastStage) {
+  std::map<std::pair<uint32_t, bool>, int64_t> last; // micro-batch, by stage, of losses and of gradients
+  bool isOut = false;
+  abi::forEachEntry(abi::timetableOf(role, abi::stepTimetable), [&](const abi::TimetableEntry &entry) {
+    auto list = lists.byName.find(entry.list());
+    if (list == lists.byName.end() || !entry.has_micro_batch())
+      return;
+    abi::CommandList::Duty duty = list->second.duty;
+    bool addsLoss = duty == abi::CommandList::FORWARD_PASS && entry.stage() == lastStage;
+    if (!addsLoss && duty != abi::CommandList::BACKWARD_PASS && duty != abi::CommandList::WEIGHT_GRADIENTS)
+      return;
+    auto [before, isFirst] = last.try_emplace({entry.stage(), addsLoss}, entry.micro_batch());
+    isOut |= !isFirst && before->second > entry.micro_batch();
+    before->second = entry.micro_batch();
+  });
+  return isOut;
+}
+
+/// Timetables that say that sums depend on them are compared more loosely, so it must be true.
+static void requireTrueClaim(const abi::Manifest &manifest, const abi::Role &role, const abi::Timetable &timetable,
+                             const abi::JudgedLists &lists) {
+  if (!timetable.sums_by_timetable())
+    return;
+  auto lastStage = static_cast<uint32_t>(manifest.stages_size()) - 1;
+  auto isOut = [&](const abi::Role &each) { return addsOutOfOrder(each, lists, lastStage); };
+  if (timetable.name() != abi::stepTimetable || std::ranges::none_of(manifest.roles(), isOut))
+    refuseProgram(fmt::format("role '{}': its {} says that sums over micro-batches depend on its order, and they do not",
+                              role.name(), timetable.name()));
+}
+
 void validateTimetables(const abi::Manifest &manifest, const abi::Role &role) {
   abi::JudgedLists lists;
   for (const abi::CommandList &list : manifest.lists())
@@ -38,6 +72,7 @@ void validateTimetables(const abi::Manifest &manifest, const abi::Role &role) {
     if (!names.insert(timetable.name()).second)
       refuseProgram(fmt::format("role '{}' has two timetables named '{}'", role.name(), timetable.name()));
     requireBounded(role, timetable);
+    requireTrueClaim(manifest, role, timetable, lists);
     bool isStep = timetable.name() == abi::stepTimetable;
     if (std::string fault = abi::findPassFault(role, timetable, lists, manifest.stages_size(),
                                                isStep ? manifest.training().accumulation() : 0);

@@ -153,6 +153,11 @@ TEST_F(ValidateTimetableTest, GradientsAddInTheOrderOfTheMicroBatches) {
   EXPECT_EQ(refusal({"F3", "F1", "F0", "F2", "B0", "B1", "B2", "B3", "U"}), "accepted");
   abi::timetableIn(*manifest.mutable_roles(0), abi::stepTimetable).set_sums_by_timetable(true);
   EXPECT_EQ(refusal({"F0", "F1", "F2", "F3", "B0", "B2", "B1", "B3", "U"}), "accepted");
+  EXPECT_EQ(refusal({"F3", "F1", "F0", "F2", "B0", "B1", "B2", "B3", "U"}), "accepted");
+  const char *claim = "says that sums over micro-batches depend on its order, and they do not";
+  EXPECT_THAT(refusal(GPipe), HasSubstr(claim));
+  abi::timetableIn(*manifest.mutable_roles(0), abi::evaluationTimetable).set_sums_by_timetable(true);
+  EXPECT_THAT(refusal({"F0", "F1", "F2", "F3", "B0", "B2", "B1", "B3", "U"}), HasSubstr(claim));
 }
 
 TEST_F(ValidateTimetableTest, StepsMayOverlap) {
