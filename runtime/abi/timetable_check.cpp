@@ -57,6 +57,8 @@ private:
   static std::optional<Passed> after(CommandList::Duty duty, Passed before);
   std::string checkEntry(const TimetableEntry &entry, int64_t microBatches) const;
   std::string checkPlaces(const TimetableEntry &entry) const;
+  /// For messages alone: its number is searched for.
+  std::string runs(const TimetableEntry &entry) const { return "runs " + describeEntry(timetable, entry); }
   std::string pass(const TimedEntry &timed);
   std::string requireAll(int64_t steps, int64_t microBatches) const;
 
@@ -73,28 +75,26 @@ private:
 
 std::string PassCheck::checkEntry(const TimetableEntry &entry, int64_t microBatches) const {
   auto list = lists.byName.find(entry.list());
-  std::string runs = "runs " + describeEntry(timetable, entry);
   if (list == lists.byName.end())
-    return runs + ", which does not exist";
+    return runs(entry) + ", which does not exist";
   bool takesOne = list->second.duty != CommandList::ONCE && list->second.duty != CommandList::EXCHANGE;
   if (takesOne != entry.has_micro_batch())
-    return fmt::format("{}; it is a list for {}", runs, takesOne ? "a micro-batch" : "no micro-batch");
+    return fmt::format("{}; it is a list for {}", runs(entry), takesOne ? "a micro-batch" : "no micro-batch");
   if (entry.stage() >= uint64_t(stages))
-    return fmt::format("{}; there are {} stages", runs, stages);
+    return fmt::format("{}; there are {} stages", runs(entry), stages);
   if (entry.step() < 0)
-    return fmt::format("{} for the step {} ahead", runs, entry.step());
+    return fmt::format("{} for the step {} ahead", runs(entry), entry.step());
   if (entry.has_micro_batch() && (entry.micro_batch() < 0 || entry.micro_batch() >= microBatches))
-    return fmt::format("{}; a step has {} micro-batches", runs, microBatches);
+    return fmt::format("{}; a step has {} micro-batches", runs(entry), microBatches);
   return checkPlaces(entry);
 }
 
 std::string PassCheck::checkPlaces(const TimetableEntry &entry) const {
-  std::string runs = "runs " + describeEntry(timetable, entry);
   if (entry.places_size() > role.spaces_size())
-    return fmt::format("{} in places of {} spaces of {}", runs, entry.places_size(), role.spaces_size());
+    return fmt::format("{} in places of {} spaces of {}", runs(entry), entry.places_size(), role.spaces_size());
   for (int space = 0; space < entry.places_size(); ++space)
     if (entry.places(space) >= role.spaces(space).places())
-      return fmt::format("{} in place {} of space '{}', which has {}", runs, entry.places(space),
+      return fmt::format("{} in place {} of space '{}', which has {}", runs(entry), entry.places(space),
                          role.spaces(space).name(), role.spaces(space).places());
   return "";
 }
