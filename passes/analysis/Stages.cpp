@@ -44,20 +44,24 @@ int64_t stagesOf(ModuleOp module) {
 
 int64_t rolesOf(ModuleOp module) { return stagesOf(module) > 1 ? ranksAlongPipeline(module) : 1; }
 
-static int64_t rankOf(ModuleOp module, int64_t stage) {
-  auto said = module->getAttrOfType<DenseI64ArrayAttr>(module_attr::stageRanks);
+/// `said`: the module's `dt.stage_ranks`, or null.
+static int64_t rankOf(DenseI64ArrayAttr said, int64_t stage) {
   return said && stage < said.size() ? said[stage] : stage;
+}
+static DenseI64ArrayAttr saidRanks(ModuleOp module) {
+  return module->getAttrOfType<DenseI64ArrayAttr>(module_attr::stageRanks);
 }
 
 int64_t roleOf(func::FuncOp function) {
   DutyAttr duty = dutyOf(function);
-  return duty ? rankOf(function->getParentOfType<ModuleOp>(), duty.getStage()) : 0;
+  return duty ? rankOf(saidRanks(function->getParentOfType<ModuleOp>()), duty.getStage()) : 0;
 }
 
 SmallVector<func::FuncOp> functionsOf(ModuleOp module, int64_t role) {
+  DenseI64ArrayAttr said = saidRanks(module);
   SmallVector<func::FuncOp> functions;
   for (auto function : module.getOps<func::FuncOp>())
-    if (DutyAttr duty = dutyOf(function); !duty || rankOf(module, duty.getStage()) == role)
+    if (DutyAttr duty = dutyOf(function); !duty || rankOf(said, duty.getStage()) == role)
       functions.push_back(function);
   return functions;
 }
@@ -72,10 +76,10 @@ int64_t ownerOf(func::FuncOp function, PortAttr port) {
 }
 
 Route routeOf(func::FuncOp function, PortAttr port) {
-  auto module = function->getParentOfType<ModuleOp>();
+  DenseI64ArrayAttr said = saidRanks(function->getParentOfType<ModuleOp>());
   int64_t stage = dutyOf(function).getStage();
   bool isOfNext = port.getKind() == PortKind::Sent || port.getKind() == PortKind::ReceivedGradient;
-  int64_t own = rankOf(module, stage), other = rankOf(module, isOfNext ? stage + 1 : stage - 1);
+  int64_t own = rankOf(said, stage), other = rankOf(said, isOfNext ? stage + 1 : stage - 1);
   return port.isSent() ? Route{own, other} : Route{other, own};
 }
 

@@ -151,14 +151,14 @@ private:
         if (func::FuncOp function = find(functions, each.entry, numbers.lookup(each.entry)))
           passes[rank].push_back({function, each.entry.microBatch, each.at});
     std::vector<std::vector<dtc::RunEntry>> all = dtc::addTransfers(passes, transfers);
-    for (auto [rank, its] : llvm::enumerate(all)) {
-      for (func::FuncOp function : dtc::functionsOf(getOperation(), static_cast<int64_t>(rank)))
-        if (DutyAttr duty = dutyOf(function); duty && isOnce(duty.getTask()) && duty.getTimetable() == name)
-          its.push_back({function});
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (DutyAttr duty = dutyOf(function); duty && isOnce(duty.getTask()) && duty.getTimetable() == name)
+        if (int64_t rank = dtc::roleOf(function); rank >= 0 && rank < ranks)
+          all[rank].push_back({function});
+    for (auto [rank, its] : llvm::enumerate(all))
       if (!its.empty())
         timetables.push_back(TimetableAttr::get(&getContext(), StringAttr::get(&getContext(), name),
                                                 static_cast<int64_t>(rank), dtc::placeEntries(its)));
-    }
   }
 
   static PassNumbers numberPasses(const NumberedRanks &entries) {
