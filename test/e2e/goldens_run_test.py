@@ -22,12 +22,13 @@ SIZES = {"7.5B": (36, 4096, 32), "22B": (48, 6144, 64), "175B": (96, 12288, 96),
          "1T": (128, 25600, 160)}
 SEQUENCE, VOCABULARY = 2048, 51200
 
-# arXiv 2205.05198: stages, sequences of a step and of a micro-batch; all with 8 ways of tensor parallelism
-KORTHIKANTI = {"22B": (1, 4, 4), "175B": (8, 64, 1), "530B": (35, 280, 1), "1T": (64, 512, 1)}
+# arXiv 2205.05198: ranks of the pipeline, stages of each, sequences of a step and of a micro-batch; all with 8 ways of
+# tensor parallelism
+KORTHIKANTI = {"22B": (1, 1, 4, 4), "175B": (8, 3, 64, 1), "530B": (35, 3, 280, 1), "1T": (64, 1, 512, 1)}
 WAYS = 8
 
 # the line of the cluster file that a table may change
-FITTED = {"Steps with sequence parallelism": 'kernel_class: "attention" points {{ share: {} }}',
+FITTED = {"Steps with selective and full recomputation": 'kernel_class: "attention" points {{ share: {} }}',
           "Steps of MT-NLG 530B": 'kernel_class: "product" points {{ share: {} }}',
           "Data-parallel speed-up": "bandwidth: {}"}
 
@@ -72,10 +73,18 @@ class Goldens(DriverTest):
         return self.compile("program", model, "--mesh", mesh, "--strategy", strategy, "--target", "cuda:sm_80", *words,
                             compute="bf16", **settings)
 
-    def korthikanti(self, name):
-        stages, batch, micro = KORTHIKANTI[name]
-        mesh = f"pp={stages},tp={WAYS}" if stages > 1 else f"tp={WAYS}"
-        return self.program(self.model(name), mesh, "megatron-sp", global_batch=batch, accumulation=batch // micro)
+    def korthikanti(self, name, strategy, **settings):
+        """Where ranks have several stages, they are interleaved."""
+        ranks, chunks, batch, micro = KORTHIKANTI[name]
+        words = []
+        if chunks > 1:
+            layers = [SIZES[name][0] // (ranks * chunks)] * (ranks * chunks)
+            file = self.directory / f"{name}.toml"
+            file.write_text(f'preset = "{strategy}"\n[stages]\nlayers = {layers}\n')
+            strategy, words = file, ["--timetable", "interleaved"]
+        mesh = f"pp={ranks},tp={WAYS}" if ranks > 1 else f"tp={WAYS}"
+        return self.program(self.model(name), mesh, strategy, *words, global_batch=batch, accumulation=batch // micro,
+                            **settings)
 
     def fitted(self, heading):
         """The shipped cluster file with the one figure that the page says is fitted for the table."""
@@ -103,50 +112,54 @@ class Goldens(DriverTest):
         self.assertAlmostEqual(number(cells[1]) / foretold, 1, delta=0.02, msg=f"{PAGE.name} has another figure of {row}")
         self.assertLess(abs(foretold / published - 1), within, row)
 
-    def test_steps_with_sequence_parallelism(self):
-        """Where stages were interleaved, the step with one chunk per stage is recorded, and the step that their three
-        chunks give."""
-        heading, chunks = "Steps with sequence parallelism", 3
+    def test_steps_with_selective_recomputation(self):
+        """With sequence parallelism."""
+        heading = "Steps with selective and full recomputation"
         rows, fitted = table(heading), self.fitted(heading)
         for name, seconds in [("22B", 1.10), ("175B", 13.75), ("530B", 37.83), ("1T", 71.49)]:
             with self.subTest(name):
-                program = self.korthikanti(name)
-                plain = self.simulate(program, fitted)["seconds"]
-                stages, batch, micro = KORTHIKANTI[name]
-                if name in ["175B", "530B"]:
-                    bubble = (stages - 1) / (batch / micro)
-                    interleaved = plain * (1 + bubble / chunks) / (1 + bubble)
-                    self.hold(name, [rows[name][0], rows[name][2]], seconds, interleaved, 0.05)
-                self.hold(name, rows[name], seconds, plain, 0.05)
+                program = self.korthikanti(name, "megatron-sp")
+                self.hold(name, rows[name], seconds, self.simulate(program, fitted)["seconds"], 0.05)
                 self.hold_memory(name, self.inspect(program)["roles"])
 
+    def test_steps_with_full_recomputation(self):
+        """Without sequence parallelism."""
+        heading = "Steps with selective and full recomputation"
+        rows, fitted, arenas = table(heading), self.fitted(heading), table("Activations of the first stage")
+        for name, seconds in [("22B", 1.42), ("175B", 18.13), ("530B", 49.05), ("1T", 94.42)]:
+            with self.subTest(name):
+                program = self.korthikanti(name, "megatron", recompute="full")
+                self.hold(name, rows[name][2:], seconds, self.simulate(program, fitted)["seconds"], 0.05)
+                arena = self.inspect(program)["roles"][0]["arena_bytes"]
+                self.assertAlmostEqual(number(arenas[name][3]), arena / 1e9, delta=0.1)
+
     def hold_memory(self, name, roles):
-        """For all stages the memory of the model's state; for the first stage what a micro-batch keeps for its backward
-        pass."""
-        stages, _, micro = KORTHIKANTI[name]
+        """For all ranks the memory of the model's state; for the first rank of the pipeline its whole memory, and what
+        its stages keep of micro-batches for their backward passes."""
+        ranks, chunks, _, micro = KORTHIKANTI[name]
         layers, hidden, heads = SIZES[name]
         cells = table("State of a device")[name]
         published = {"22B": 45.56, "175B": 45.56, "530B": 31.64, "1T": 32.96}[name]
-        self.assertAlmostEqual(18 * 12 * layers * hidden**2 / (WAYS * stages) / GIB, published, delta=0.01)
+        self.assertAlmostEqual(18 * 12 * layers * hidden**2 / (WAYS * ranks) / GIB, published, delta=0.01)
         self.hold(name, cells, published, sum(state(role) for role in roles) / len(roles) / GIB, 0.05)
         self.assertAlmostEqual(number(cells[2]), state(roles[0]) / GIB, delta=0.02)
 
-        layer = SEQUENCE * micro * hidden / WAYS  # s b h / t
+        kept = SEQUENCE * micro * hidden / WAYS * layers  # s b h / t, of all layers that the first rank keeps at a time
+        if chunks > 1:
+            kept *= 1 + (ranks - 1) / (ranks * chunks)
         published = {"22B": 9.56, "175B": 12.35, "530B": 23.08, "1T": 26.56}[name]
-        chunks = {"175B": 3, "530B": 3}.get(name, 1)
-        more = 1 + (stages - 1) / (stages * chunks) if chunks > 1 else 1
-        self.assertAlmostEqual(34 * layer * layers * more / GIB, published, delta=0.01)
+        self.assertAlmostEqual(34 * kept / GIB, published, delta=0.01)
         cells = table("Activations of the first stage")[name]
         self.assertEqual(number(cells[0]), published)
         memory = roles[0]["memory"]
         own = memory.get("stash of micro-batches under way",
                          memory["activations and workspace"] + memory["communication buffers"])
         self.assertAlmostEqual(number(cells[1]), own / GIB, delta=0.01)
-        if stages > 1:  # to the byte: the terms of the page, and what norms and softmax keep of each row
-            terms = 4 * WAYS + 24 + 4 * heads / hidden + 16 / hidden
-            self.assertAlmostEqual(own, layer * terms * layers, delta=1)
+        self.assertAlmostEqual(number(cells[2]), roles[0]["arena_bytes"] / 1e9, delta=0.1)
+        if ranks > 1:  # to the byte: the terms of the page, and what norms and softmax keep of each row
+            self.assertAlmostEqual(own, kept * (4 * WAYS + 24 + 4 * heads / hidden + 16 / hidden), delta=1)
         else:  # the rest is what only one layer needs
-            self.assertAlmostEqual(own / (layer * (4 * WAYS + 24) * layers), 1, delta=0.03)
+            self.assertAlmostEqual(own / (kept * (4 * WAYS + 24)), 1, delta=0.03)
 
     def test_terms_of_a_layer(self):
         rows = table("Activations of a layer")
