@@ -3,9 +3,9 @@
 //
 // Two questions. Passes: does each micro-batch pass forward and backward through each stage once, in this order, and
 // backward in the order of the micro-batches, so that sums of gradients do not depend on the timetable? A timetable that
-// says that they do (sums_by_timetable) may have any order. Places: was
-// what an entry reads in a space of several places written there for the micro-batch, stage and step that it works on?
-// A place that was reused too early shows as a read of another entry's data.
+// says that they do (sums_by_timetable) may have any order. Places: was what an entry reads in a space of several places
+// written there for the micro-batch, stage and step that it works on? A place that was reused too early shows as a read
+// of another entry's data.
 #pragma once
 
 #include "runtime/abi/manifest.pb.h"

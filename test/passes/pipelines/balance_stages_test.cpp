@@ -58,10 +58,7 @@ struct Balance {
     choices.layers = layers;
     FailureOr<Plan> plan = planner->plan(choices);
     EXPECT_TRUE(succeeded(plan));
-    uint64_t most = 0;
-    for (const PlannedRole &role : plan->roles)
-      most = std::max(most, role.arena.bytes);
-    return most;
+    return largestArena(*plan);
   }
 
   Compilation compilation;

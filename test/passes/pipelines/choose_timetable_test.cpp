@@ -42,12 +42,7 @@ struct Timetables {
     return std::move(*plan);
   }
 
-  uint64_t arenaOf(const Choices &choices) {
-    uint64_t most = 0;
-    for (const PlannedRole &role : plan(choices).roles)
-      most = std::max(most, role.arena.bytes);
-    return most;
-  }
+  uint64_t arenaOf(const Choices &choices) { return largestArena(plan(choices)); }
 
   Compilation compilation;
   std::unique_ptr<Planner> planner;

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace dtc::test {
@@ -28,6 +29,14 @@ inline const Case setups[] = {
     {"pipeline", "gpt-small", "dp=2,pp=2", "zero1", 4},
     {"pipeline_of_llama", "llama-small", "dp=2,tp=2,pp=2", "megatron", 2},
 };
+
+/// Bytes of the role that needs most.
+inline uint64_t largestArena(const Plan &plan) {
+  uint64_t most = 0;
+  for (const PlannedRole &role : plan.roles)
+    most = std::max(most, role.arena.bytes);
+  return most;
+}
 
 class Compilation {
 public:

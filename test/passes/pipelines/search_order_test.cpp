@@ -49,10 +49,7 @@ struct Search {
   uint64_t arenaOf(const Choices &choices) {
     FailureOr<Plan> plan = planner->plan(choices);
     EXPECT_TRUE(succeeded(plan));
-    uint64_t most = 0;
-    for (const PlannedRole &role : plan->roles)
-      most = std::max(most, role.arena.bytes);
-    return most;
+    return largestArena(*plan);
   }
 
   double secondsOfProgram(const Choices &choices) {
