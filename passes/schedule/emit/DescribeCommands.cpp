@@ -133,7 +133,7 @@ namespace {
 class CommandDescriber {
 public:
   CommandDescriber(ReadRole &read, Kernels &kernels)
-      : read(read), role(read.role), kernels(kernels), formulas(kernels) {
+      : role(read.role), kernels(kernels), formulas(kernels) {
     for (auto [index, port] : llvm::enumerate(read.ports))
       ports[port.identity()] = static_cast<int>(index);
   }
@@ -212,7 +212,6 @@ private:
     }
   }
 
-  ReadRole &read;
   FlatRole &role;
   Kernels &kernels;
   Formulas formulas;
