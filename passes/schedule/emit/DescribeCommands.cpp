@@ -132,8 +132,7 @@ namespace {
 /// Adds to a function's commands what they cost and move.
 class CommandDescriber {
 public:
-  CommandDescriber(ReadRole &read, Kernels &kernels)
-      : role(read.role), kernels(kernels), formulas(kernels) {
+  CommandDescriber(ReadRole &read, Kernels &kernels) : role(read.role), kernels(kernels), formulas(kernels) {
     for (auto [index, port] : llvm::enumerate(read.ports))
       ports[port.identity()] = static_cast<int>(index);
   }
