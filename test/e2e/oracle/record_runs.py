@@ -210,7 +210,7 @@ def make_optimizer(model, run):
 
 def make_schedule(optimizer, run):
     rate, least, warmup = run["learning_rate"], run["minimum_learning_rate"], run["warmup_steps"]
-    schedules, rest = torch.optim.lr_scheduler, STEPS - warmup
+    schedules, rest = torch.optim.lr_scheduler, run.get("steps", STEPS) - warmup
     decay = {"constant": lambda: schedules.ConstantLR(optimizer, factor=1.0, total_iters=rest),
              "linear": lambda: schedules.LinearLR(optimizer, 1.0, least / rate, total_iters=rest),
              "cosine": lambda: schedules.CosineAnnealingLR(optimizer, T_max=rest, eta_min=least)}[run["schedule"]]()
