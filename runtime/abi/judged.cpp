@@ -50,6 +50,9 @@ static void addEntry(Hash &hash, const TimetableEntry &entry) {
             uint64_t(entry.places_size())});
   for (uint32_t place : entry.places())
     hash.add({place});
+  hash.add({uint64_t(entry.turns_size())});
+  for (uint32_t turns : entry.turns())
+    hash.add({turns});
 }
 
 static void addRole(Hash &hash, const Role &role) {
@@ -58,11 +61,9 @@ static void addRole(Hash &hash, const Role &role) {
     hash.add({range.first(), range.count(), range.stride()});
   for (const Timetable &timetable : role.timetables()) {
     hash.add(timetable.name());
-    for (const auto *part : {&timetable.startup(), &timetable.period(), &timetable.drain()}) {
-      hash.add({uint64_t(part->size())});
-      for (const TimetableEntry &entry : *part)
-        addEntry(hash, entry);
-    }
+    hash.add({uint64_t(timetable.period_size())});
+    for (const TimetableEntry &entry : timetable.period())
+      addEntry(hash, entry);
   }
 }
 

@@ -21,6 +21,7 @@ namespace dtc {
 /// 13: the model family's defaults for keys missing in config.json.
 /// 14: a certificate against deadlock.
 /// 15: ranks with several stages, whose summands of a gradient have slots; lists whose duty is an exchange.
-inline constexpr uint32_t ManifestVersion = 15;
+/// 16: steps overlap by a rule instead of lists of their own, and entries move on from place to place.
+inline constexpr uint32_t ManifestVersion = 16;
 
 } // namespace dtc

@@ -11,14 +11,17 @@
 
 namespace dtc::abi {
 
-/// "entry 3", "entry 0 of its drain".
+/// "entry 3". An entry that moves from place to place runs as a copy; of several that it may be a copy of, the first.
 static std::string numberOf(const Timetable &timetable, const TimetableEntry &entry) {
-  for (auto [part, name] : {std::pair(&timetable.startup(), " of its startup"), std::pair(&timetable.period(), ""),
-                            std::pair(&timetable.drain(), " of its drain")})
-    for (int index = 0; index < part->size(); ++index)
-      if (&part->Get(index) == &entry)
-        return fmt::format("entry {}{}", index, name);
-  return "no entry of it";
+  auto isSame = [&](const TimetableEntry &own) {
+    return own.list() == entry.list() && own.stage() == entry.stage() && own.step() == entry.step() &&
+           own.has_micro_batch() == entry.has_micro_batch() && own.micro_batch() == entry.micro_batch();
+  };
+  const auto &entries = timetable.period();
+  auto found = std::ranges::find_if(entries, [&](const TimetableEntry &own) { return &own == &entry; });
+  if (found == entries.end())
+    found = std::ranges::find_if(entries, isSame);
+  return found == entries.end() ? "no entry of it" : fmt::format("entry {}", found - entries.begin());
 }
 
 std::string describeEntry(const Timetable &timetable, const TimetableEntry &entry) {
@@ -55,10 +58,11 @@ private:
   };
 
   static std::optional<Passed> after(CommandList::Duty duty, Passed before);
-  std::string checkEntry(const TimetableEntry &entry, int64_t microBatches) const;
+  std::string checkEntry(const TimetableEntry &entry, int64_t microBatches);
   std::string checkPlaces(const TimetableEntry &entry) const;
   /// For messages alone: its number is searched for.
   std::string runs(const TimetableEntry &entry) const { return "runs " + describeEntry(timetable, entry); }
+  std::string checkTurns(const TimetableEntry &entry);
   std::string pass(const TimedEntry &timed);
   std::string requireAll(int64_t steps, int64_t microBatches) const;
 
@@ -66,6 +70,7 @@ private:
   const Timetable &timetable;
   const JudgedLists &lists;
   int64_t stages;
+  std::map<int, const TimetableEntry *> turning; ///< by space: the first entry that moves through its places
   std::map<Journey, Progress> passed;
   /// For each step and stage: the last entry that added gradients.
   std::map<std::pair<int64_t, uint32_t>, const TimetableEntry *> added;
@@ -73,7 +78,7 @@ private:
 
 } // namespace
 
-std::string PassCheck::checkEntry(const TimetableEntry &entry, int64_t microBatches) const {
+std::string PassCheck::checkEntry(const TimetableEntry &entry, int64_t microBatches) {
   auto list = lists.byName.find(entry.list());
   if (list == lists.byName.end())
     return runs(entry) + ", which does not exist";
@@ -86,7 +91,8 @@ std::string PassCheck::checkEntry(const TimetableEntry &entry, int64_t microBatc
     return fmt::format("{} for the step {} ahead", runs(entry), entry.step());
   if (entry.has_micro_batch() && (entry.micro_batch() < 0 || entry.micro_batch() >= microBatches))
     return fmt::format("{}; a step has {} micro-batches", runs(entry), microBatches);
-  return checkPlaces(entry);
+  std::string fault = checkPlaces(entry);
+  return fault.empty() ? checkTurns(entry) : fault;
 }
 
 std::string PassCheck::checkPlaces(const TimetableEntry &entry) const {
@@ -96,6 +102,30 @@ std::string PassCheck::checkPlaces(const TimetableEntry &entry) const {
     if (entry.places(space) >= role.spaces(space).places())
       return fmt::format("{} in place {} of space '{}', which has {}", runs(entry), entry.places(space),
                          role.spaces(space).name(), role.spaces(space).places());
+  return "";
+}
+
+/// All entries that move through a space take equally many steps for it. So every step is like the one before, in other
+/// places.
+std::string PassCheck::checkTurns(const TimetableEntry &entry) {
+  std::string runs = "runs " + describeEntry(timetable, entry);
+  if (entry.turns_size() > role.spaces_size())
+    return fmt::format("{} through places of {} spaces of {}", runs, entry.turns_size(), role.spaces_size());
+  for (int space = 0; space < entry.turns_size(); ++space) {
+    uint32_t turns = entry.turns(space), place = placeOf(entry, static_cast<uint32_t>(space));
+    const Space &of = role.spaces(space);
+    if (turns == 0)
+      continue;
+    if (turns > of.places())
+      return fmt::format("{} through {} places of space '{}', which has {}", runs, turns, of.name(), of.places());
+    if (place >= turns)
+      return fmt::format("{} from place {} on of the {} places of space '{}' that it takes turns in", runs, place,
+                         turns, of.name());
+    const TimetableEntry *first = turning.try_emplace(space, &entry).first->second;
+    if (first->turns(space) != turns)
+      return fmt::format("{} through {} places of space '{}', and {} through {}", runs, turns, of.name(),
+                         describeEntry(timetable, *first), first->turns(space));
+  }
   return "";
 }
 
@@ -147,9 +177,6 @@ std::string PassCheck::requireAll(int64_t steps, int64_t microBatches) const {
   for (const auto &[journey, progress] : passed) {
     auto [step, stage, microBatch] = journey;
     stagesRun.insert(stage);
-    if (step >= steps)
-      return fmt::format("begins micro-batch {} in stage {} of a step that it does not end, with {}", microBatch, stage,
-                         describeEntry(timetable, *progress.last));
     if (progress.so != Passed::Everything && (isJudged || progress.so != Passed::Forward))
       return fmt::format("leaves micro-batch {} in stage {} without its backward pass after {}", microBatch, stage,
                          describeEntry(timetable, *progress.last));
@@ -179,7 +206,8 @@ std::string PassCheck::run(int64_t microBatches) {
   if (takesAny && microBatches == 0)
     return "runs no micro-batch";
   int64_t steps = stepsToJudge(timetable);
-  for (const TimedEntry &timed : unroll(timetable, steps))
+  Unrolled entries = unroll(timetable, steps);
+  for (const TimedEntry &timed : entries)
     if (fault = pass(timed); !fault.empty())
       return fault;
   if (takesAny && passed.empty())

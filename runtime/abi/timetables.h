@@ -4,7 +4,10 @@
 #include "runtime/abi/manifest.pb.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <numeric>
 #include <set>
 #include <string>
 #include <string_view>
@@ -39,20 +42,18 @@ inline Timetable &timetableIn(Role &role, std::string_view name) {
   return made;
 }
 
-/// Calls visit(entry) for all entries of a timetable, in order, the parts one after the other.
+/// Calls visit(entry) for all entries of a timetable, in order.
 template <typename Visit> void forEachEntry(const Timetable &timetable, Visit visit) {
-  for (const auto *part : {&timetable.startup(), &timetable.period(), &timetable.drain()})
-    for (const TimetableEntry &entry : *part)
-      visit(entry);
+  for (const TimetableEntry &entry : timetable.period())
+    visit(entry);
 }
 
 /// The first entry of a role's timetables that runs this list; null where none does.
 inline const TimetableEntry *firstEntryOf(const Role &role, std::string_view list) {
   for (const Timetable &timetable : role.timetables())
-    for (const auto *part : {&timetable.startup(), &timetable.period(), &timetable.drain()})
-      for (const TimetableEntry &entry : *part)
-        if (entry.list() == list)
-          return &entry;
+    for (const TimetableEntry &entry : timetable.period())
+      if (entry.list() == list)
+        return &entry;
   return nullptr;
 }
 
@@ -70,38 +71,128 @@ inline std::vector<uint32_t> stagesOf(const Role &role) {
   return {stages.begin(), stages.end()};
 }
 
-/// The parts of an entry on which its resolved list depends.
+/// The parts of an entry on which its resolved list depends: in the first step, if it moves on from place to place.
 inline std::string instanceOf(const TimetableEntry &entry) {
   std::string text = entry.list() + "\n" + std::to_string(entry.stage());
-  for (uint32_t place : entry.places())
-    text += " " + std::to_string(place);
+  int mentioned = entry.places_size();
+  while (mentioned > 0 && entry.places(mentioned - 1) == 0) // as good as not mentioned
+    --mentioned;
+  for (int space = 0; space < mentioned; ++space)
+    text += " " + std::to_string(entry.places(space));
   return text;
 }
 
-/// An entry as it runs in one of several steps, counted from 0. The entry's own step is relative to that step.
+/// Through how many places of a space an entry moves on from step to step; 0: it stays in one.
+inline uint32_t turnsOf(const TimetableEntry &entry, uint32_t space) {
+  return space < uint32_t(entry.turns_size()) ? entry.turns(static_cast<int>(space)) : 0;
+}
+
+/// After how many steps an entry is in its first places again; 1 if it does not move. Once beyond 2^31, any number that
+/// is too large.
+inline int64_t stepsOfTurn(const TimetableEntry &entry) {
+  int64_t steps = 1;
+  for (uint32_t turns : entry.turns())
+    if (turns > 0 && steps < int64_t(1) << 31)
+      steps = std::lcm(steps, int64_t(turns));
+  return steps;
+}
+
+/// An entry as it runs for step `step`, counted from the first of a run of steps: in the places of that step.
+inline TimetableEntry inStep(const TimetableEntry &entry, int64_t step) {
+  TimetableEntry fixed = entry;
+  for (int space = 0; space < entry.turns_size(); ++space)
+    if (auto turns = int64_t(entry.turns(space)); turns > 0) {
+      while (fixed.places_size() <= space)
+        fixed.add_places(0);
+      fixed.set_places(space, static_cast<uint32_t>((fixed.places(space) + step) % turns));
+    }
+  fixed.clear_turns();
+  return fixed;
+}
+
+/// How far the entries of a timetable are ahead of the running step; 0: its steps do not overlap.
+inline int64_t stepsAhead(const Timetable &timetable) {
+  int64_t ahead = 0;
+  forEachEntry(timetable, [&](const TimetableEntry &entry) { ahead = std::max<int64_t>(ahead, entry.step()); });
+  return ahead;
+}
+
+/// The same of the timetables of that name of all roles: they all begin and end their steps together.
+inline int64_t stepsAhead(const Manifest &manifest, std::string_view name) {
+  int64_t ahead = 0;
+  for (const Role &role : manifest.roles())
+    ahead = std::max(ahead, stepsAhead(timetableOf(role, name)));
+  return ahead;
+}
+
+/// The most places of a space through which an entry of a timetable moves.
+inline int64_t mostTurns(const Timetable &timetable) {
+  int64_t most = 0;
+  forEachEntry(timetable, [&](const TimetableEntry &entry) {
+    for (uint32_t turns : entry.turns())
+      most = std::max<int64_t>(most, turns);
+  });
+  return most;
+}
+
+/// Calls visit(entry, step) for what a timetable runs while step `running` of a run of `steps` steps, numbered from 0,
+/// is the running one; it is negative before the first. `step` is the one that the entry is for.
+template <typename Visit> void forEachIn(const Timetable &timetable, int64_t running, int64_t steps, Visit visit) {
+  for (const TimetableEntry &entry : timetable.period())
+    if (int64_t step = running + entry.step(); step >= 0 && step < steps)
+      visit(entry, step);
+}
+
+/// An entry as it runs in one of several steps. `step` is the running one, counted from 0 and negative before the
+/// first; the entry's own step is relative to it. The entry is in the places of its own step.
 struct TimedEntry {
   const TimetableEntry *entry;
   int64_t step;
 };
 
-/// What `steps` consecutive steps run; at least 1.
-inline std::vector<TimedEntry> unroll(const Timetable &timetable, int64_t steps) {
+/// What consecutive steps run, in order. Entries that stay in their places are the timetable's own, which must outlive
+/// this object; the others are copies that belong to it.
+class Unrolled {
+public:
+  /// `steps`: at least 1.
+  Unrolled(const Timetable &timetable, int64_t steps) {
+    for (int64_t running = -stepsAhead(timetable); running < steps; ++running)
+      forEachIn(timetable, running, steps, [&](const TimetableEntry &entry, int64_t step) {
+        all.push_back({entry.turns().empty() ? &entry : &copies.emplace_back(inStep(entry, step)), running});
+      });
+  }
+  Unrolled(Unrolled &&) = default; // which leaves the copies where they are
+  Unrolled(const Unrolled &) = delete;
+  Unrolled &operator=(Unrolled &&) = default;
+  Unrolled &operator=(const Unrolled &) = delete;
+  ~Unrolled() = default;
+
+  auto begin() const { return all.begin(); }
+  auto end() const { return all.end(); }
+  size_t size() const { return all.size(); }
+  bool empty() const { return all.empty(); }
+  const TimedEntry &operator[](size_t number) const { return all[number]; }
+
+private:
   std::vector<TimedEntry> all;
-  auto add = [&](const auto &entries, int64_t step) {
-    for (const TimetableEntry &entry : entries)
-      all.push_back({&entry, step});
-  };
-  add(timetable.startup(), 0);
-  for (int64_t step = 0; step < steps; ++step)
-    add(step + 1 == steps && !timetable.drain().empty() ? timetable.drain() : timetable.period(), step);
-  return all;
+  std::deque<TimetableEntry> copies;
+};
+
+inline Unrolled unroll(const Timetable &timetable, int64_t steps) { return {timetable, steps}; }
+
+/// How many consecutive steps show everything a timetable can do: its start, its end, and what is between, with each
+/// place that it takes turns in.
+inline int64_t stepsToJudge(const Timetable &timetable) {
+  int64_t ahead = stepsAhead(timetable), turns = mostTurns(timetable);
+  return ahead == 0 && turns == 0 ? 1 : ahead + turns + 3;
 }
 
-/// How many consecutive steps show everything a timetable can do: its start, its end, and what is between.
-inline int64_t stepsToJudge(const Timetable &timetable) {
-  int64_t ahead = 0;
-  forEachEntry(timetable, [&](const TimetableEntry &entry) { ahead = std::max<int64_t>(ahead, entry.step()); });
-  return ahead == 0 && timetable.startup().empty() && timetable.drain().empty() ? 1 : ahead + 3;
+/// How many show everything that the timetables of that name of all roles do together.
+inline int64_t stepsToJudge(const Manifest &manifest, std::string_view name) {
+  int64_t steps = 1;
+  for (const Role &role : manifest.roles())
+    steps = std::max(steps, stepsToJudge(timetableOf(role, name)));
+  return steps;
 }
 
 } // namespace dtc::abi

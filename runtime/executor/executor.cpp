@@ -45,9 +45,12 @@ void Executor::decodeLists() {
   Decoder decoder(*this);
   for (const abi::Timetable &timetable : ownRole.timetables())
     abi::forEachEntry(timetable, [&](const abi::TimetableEntry &entry) {
-      std::unique_ptr<List> &list = lists[abi::instanceOf(entry)];
-      if (!list)
-        list = decoder.decode(resolved.emplace_back(resolver.resolve(entry)));
+      for (int64_t step = 0; step < abi::stepsOfTurn(entry); ++step) {
+        abi::TimetableEntry placed = abi::inStep(entry, step);
+        std::unique_ptr<List> &list = lists[abi::instanceOf(placed)];
+        if (!list)
+          list = decoder.decode(resolved.emplace_back(resolver.resolve(placed)));
+      }
     });
 }
 

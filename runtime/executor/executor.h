@@ -55,9 +55,9 @@ public:
   /// The first entry of the role's timetables that runs this list. Throws Error (Runtime) if none does.
   const abi::TimetableEntry &entryOf(std::string_view list) const;
 
-  /// Runs the list of a timetable entry. A later list waits for what this one starts and does not wait for. The device
-  /// may still be working on return; reads of tensors see the list's results. Throws PeerLostError when a peer is gone;
-  /// kernels do not fail.
+  /// Runs the list of a timetable entry, which is in the places of one step (abi::inStep). A later list waits for what
+  /// this one starts and does not wait for. The device may still be working on return; reads of tensors see the list's
+  /// results. Throws PeerLostError when a peer is gone; kernels do not fail.
   void run(const abi::TimetableEntry &entry);
   void run(std::string_view list) { run(entryOf(list)); }
 

@@ -27,7 +27,8 @@ struct ManifestLimits {
   static constexpr int64_t Entries = int64_t(1) << 24;        ///< of a timetable, over all steps that are checked
   static constexpr int Spaces = 64;                           ///< of one role
   static constexpr uint32_t Places = 1 << 20;                 ///< of one space
-  static constexpr int StepsAhead = 16;                       ///< how far ahead a timetable entry may start
+  static constexpr int StepsAhead = 128;                      ///< how far ahead a timetable entry may start
+  static constexpr int64_t Turns = 1 << 12;                   ///< steps until an entry is in its first places again
   static constexpr uint64_t Tokens = uint64_t(1) << 31;       ///< of one role, in all places
   static constexpr int64_t Transfers = int64_t(1) << 22;      ///< sends and receives of one role in one step
   static constexpr int64_t Scale = int64_t(1) << 40;          ///< of a scalar that depends on the rank

@@ -58,6 +58,7 @@ private:
   void checkTransfer(const abi::Transfer &transfer, bool sends);
   void checkCopy(const abi::Copy &copy) const;
   int64_t membersOf(uint32_t group);
+  void checkTurns(const abi::Timetable &timetable) const;
 
   const abi::Manifest &manifest;
   const abi::Role &role;
@@ -159,14 +160,39 @@ void CommandChecker::check(const abi::CommandList &list, const abi::Stage &of) {
   tokens[list.name()] = std::move(own);
 }
 
+/// All entries that use a token move on with it, or none does: what is under way is then the same after each step, in
+/// other places.
+void CommandChecker::checkTurns(const abi::Timetable &timetable) const {
+  std::map<uint32_t, uint32_t> turns; // of each token
+  abi::forEachEntry(timetable, [&](const abi::TimetableEntry &entry) {
+    auto list = tokens.find(entry.list());
+    if (list == tokens.end())
+      return; // validateTimetables reports it
+    const Tokens &own = list->second;
+    auto check = [&](uint32_t token) {
+      uint32_t wanted = abi::turnsOf(entry, spacesOfTokens.at(token));
+      if (uint32_t known = turns.try_emplace(token, wanted).first->second; known != wanted)
+        refuseProgram(
+            fmt::format("its {} runs list '{}', which uses token {} in turns of {} steps, and another entry in "
+                        "turns of {}",
+                        timetable.name(), entry.list(), token, wanted, known));
+    };
+    std::ranges::for_each(own.started, check);
+    std::ranges::for_each(own.taken, check);
+    std::ranges::for_each(own.left, check);
+  });
+}
+
 void CommandChecker::checkTokens(const abi::Timetable &timetable) const {
   auto refuseToken = [&](const std::string &list, uint32_t token, const char *why) {
     refuseProgram(fmt::format("its {} runs list '{}', which {} token {}", timetable.name(), list, why, token));
   };
+  checkTurns(timetable);
   std::set<std::pair<uint32_t, uint32_t>> pending; // token and place
   int64_t work = 0; // a step may have many entries, and tokens may stay in flight through all of them
   const std::string *last = nullptr;
-  for (const abi::TimedEntry &timed : abi::unroll(timetable, abi::stepsToJudge(timetable))) {
+  abi::Unrolled entries = abi::unroll(timetable, abi::stepsToJudge(timetable));
+  for (const abi::TimedEntry &timed : entries) {
     const abi::TimetableEntry &entry = *timed.entry;
     auto list = tokens.find(entry.list());
     if (list == tokens.end())

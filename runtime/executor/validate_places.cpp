@@ -319,8 +319,10 @@ void FlightChecker::run(const TimetableEntry &entry, const abi::Timetable &timet
 void FlightChecker::check(const abi::Timetable &timetable) {
   underWay.clear();
   work = 0;
-  for (const abi::TimedEntry &timed : abi::unroll(timetable, abi::stepsToJudge(timetable)))
+  abi::Unrolled entries = abi::unroll(timetable, abi::stepsToJudge(timetable));
+  for (const abi::TimedEntry &timed : entries)
     run(*timed.entry, timetable);
+  underWay.clear();
 }
 
 //===----------------------------------------------------------------------===//
@@ -351,17 +353,21 @@ static void validateBeside(const abi::Manifest &manifest, const abi::Role &role,
       known->second = footprintOf(*list, manifest, [](uint64_t) { return true; });
     return known->second;
   };
-  for (const auto *part : {&timetable.startup(), &timetable.period(), &timetable.drain()})
-    for (int i = 0; i < part->size(); ++i) {
-      const TimetableEntry &entry = part->Get(i);
-      if (!entry.beside())
-        continue;
-      if (i == 0 || meet(part->Get(i - 1), footprint(part->Get(i - 1)), entry, footprint(entry)))
-        refuseProgram(fmt::format(
-            "role '{}': in its {} {} cannot run beside {}", role.name(), timetable.name(),
-            abi::describeEntry(timetable, entry),
-            i == 0 ? "nothing" : abi::describeEntry(timetable, part->Get(i - 1)) + ": they meet in memory or tokens"));
-    }
+  auto refuse = [&](const TimetableEntry &entry, const std::string &other) {
+    refuseProgram(fmt::format("role '{}': in its {} {} cannot run beside {}", role.name(), timetable.name(),
+                              abi::describeEntry(timetable, entry), other));
+  };
+  if (!timetable.period().empty() && timetable.period(0).beside())
+    refuse(timetable.period(0), "nothing");
+  if (std::ranges::none_of(timetable.period(), &TimetableEntry::beside))
+    return;
+  const TimetableEntry *before = nullptr;
+  abi::Unrolled entries = abi::unroll(timetable, abi::stepsToJudge(timetable));
+  for (const abi::TimedEntry &timed : entries) {
+    if (timed.entry->beside() && before && meet(*before, footprint(*before), *timed.entry, footprint(*timed.entry)))
+      refuse(*timed.entry, abi::describeEntry(timetable, *before) + ": they meet in memory or tokens");
+    before = timed.entry;
+  }
 }
 
 void validatePlacesInTime(const abi::Manifest &manifest, const abi::Role &role) {

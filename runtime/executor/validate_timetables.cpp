@@ -23,11 +23,17 @@ static void requireBounded(const abi::Role &role, const abi::Timetable &timetabl
     if (entry.step() < 0 || entry.step() > ManifestLimits::StepsAhead)
       refuse(fmt::format("runs {} for the step {} ahead; at most {} are accepted",
                          abi::describeEntry(timetable, entry), entry.step(), ManifestLimits::StepsAhead));
+    if (timetable.name() != abi::stepTimetable && (entry.step() != 0 || !entry.turns().empty()))
+      refuse(fmt::format("runs {} ahead of its step or in turns, as only training steps do",
+                         abi::describeEntry(timetable, entry)));
     if (entry.micro_batch() >= ManifestLimits::Accumulation)
       refuse(fmt::format("runs {}; at most {} micro-batches are accepted", abi::describeEntry(timetable, entry),
                          ManifestLimits::Accumulation));
+    if (int64_t steps = abi::stepsOfTurn(entry); steps > ManifestLimits::Turns)
+      refuse(fmt::format("runs {} in its first places again after {} steps; at most {} are accepted",
+                         abi::describeEntry(timetable, entry), steps, ManifestLimits::Turns));
   });
-  int64_t entries = timetable.startup_size() + timetable.period_size() + timetable.drain_size();
+  int64_t entries = timetable.period_size();
   if (entries * abi::stepsToJudge(timetable) > ManifestLimits::Entries)
     refuse(fmt::format("has {} entries, more than are accepted", entries));
 }

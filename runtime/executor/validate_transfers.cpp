@@ -41,7 +41,7 @@ public:
   void check(std::string_view timetable) const;
 
 private:
-  Traffic trafficOf(const abi::Role &role, const abi::Timetable &timetable) const;
+  Traffic trafficOf(const abi::Role &role, const abi::Timetable &timetable, int64_t steps) const;
   int64_t membersOf(uint32_t group) const { return abi::membersOf(manifest.groups(static_cast<int>(group))); }
   void compare(const abi::Role &sender, const Messages &sent, const abi::Role &receiver, const Messages &received,
                std::string_view timetable) const;
@@ -52,7 +52,7 @@ private:
 
 } // namespace
 
-Traffic TransferChecker::trafficOf(const abi::Role &role, const abi::Timetable &timetable) const {
+Traffic TransferChecker::trafficOf(const abi::Role &role, const abi::Timetable &timetable, int64_t steps) const {
   std::map<std::string_view, Messages> sends, receives;
   for (const abi::CommandList &list : manifest.lists())
     for (const abi::Command &command : list.commands())
@@ -60,7 +60,7 @@ Traffic TransferChecker::trafficOf(const abi::Role &role, const abi::Timetable &
         (command.has_send() ? sends : receives)[list.name()].push_back(&abi::transferOf(command));
   Traffic traffic;
   int64_t total = 0;
-  for (const abi::TimedEntry &timed : abi::unroll(timetable, abi::stepsToJudge(timetable)))
+  for (const abi::TimedEntry &timed : abi::unroll(timetable, steps))
     for (auto [from, to] : {std::pair(&sends, &traffic.sent), std::pair(&receives, &traffic.received)}) {
       auto messages = from->find(timed.entry->list());
       if (messages == from->end())
@@ -89,10 +89,11 @@ void TransferChecker::compare(const abi::Role &sender, const Messages &sent, con
 }
 
 void TransferChecker::check(std::string_view timetable) const {
+  int64_t steps = abi::stepsToJudge(manifest, timetable);
   std::map<const abi::Role *, Traffic> traffic;
   bool any = false;
   for (const abi::Role &role : manifest.roles()) {
-    Traffic &own = traffic[&role] = trafficOf(role, abi::timetableOf(role, timetable));
+    Traffic &own = traffic[&role] = trafficOf(role, abi::timetableOf(role, timetable), steps);
     any |= !own.sent.empty() || !own.received.empty();
   }
   if (!any)

@@ -5,34 +5,30 @@
 #include "runtime/support/error.h"
 #include "timing/certify/execution.h"
 
-#include <algorithm>
 #include <fmt/format.h>
 #include <set>
 #include <string>
 
 namespace dtc::timing {
 
-/// The most steps in a row that it may take until one repeats the one before.
-static int64_t mostSteps(const abi::Manifest &manifest, const std::string &timetable) {
-  int64_t most = 1;
-  for (const abi::Role &role : manifest.roles())
-    most = std::max(most, abi::stepsToJudge(abi::timetableOf(role, timetable)));
-  return most;
-}
-
-/// Follows step after step. Before each it also tries that step as the last one.
-static uint32_t followSteps(Execution &execution, const std::string &timetable, int64_t most) {
-  State state = execution.begin();
-  for (int64_t step = 0; step < most; ++step) {
+/// Follows runs of one step, of two steps, and so on, until what is under way between two steps is as it was a step
+/// before, which takes `most` at the most. Steps that begin nothing that the run does not end are the same in all longer runs.
+static uint32_t followSteps(Execution &execution, const std::string &timetable, int64_t ahead, int64_t most) {
+  State state = execution.begin(); // of a run that goes on
+  int64_t done = 0;                // steps of it
+  for (int64_t steps = 1; steps <= most; ++steps) {
+    bool repeats = false;
+    for (; done < steps - ahead; ++done) {
+      std::vector<int64_t> before = state.underWay(done);
+      execution.run(state, timetable, {.number = done, .steps = Execution::endless});
+      repeats = done > 0 && state.underWay(done + 1) == before;
+    }
     State ended = state;
-    execution.run(ended, timetable, {.isFirst = step == 0, .isLast = true});
+    for (int64_t step = done; step < steps; ++step)
+      execution.run(ended, timetable, {.number = step, .steps = steps});
     execution.requireNothingUnderWay(ended, timetable);
-    if (most == 1)
-      return 1;
-    std::vector<int64_t> before = state.underWay();
-    execution.run(state, timetable, {.isFirst = step == 0, .isLast = false});
-    if (step > 0 && state.underWay() == before)
-      return static_cast<uint32_t>(step + 1);
+    if (most == 1 || repeats)
+      return static_cast<uint32_t>(steps);
   }
   throw Error(
       ExitCode::BadInput,
@@ -59,7 +55,7 @@ abi::Certificate certify(const abi::Manifest &manifest) {
     uint64_t before = execution.commands();
     abi::JudgedTimetable &judged = *certificate.add_timetables();
     judged.set_name(name);
-    judged.set_steps(followSteps(execution, name, mostSteps(manifest, name)));
+    judged.set_steps(followSteps(execution, name, abi::stepsAhead(manifest, name), abi::stepsToJudge(manifest, name)));
     judged.set_commands(execution.commands() - before);
   }
   certificate.set_judged(abi::hashOfJudged(manifest));

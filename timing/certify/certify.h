@@ -28,9 +28,11 @@
 // none, however many there are.
 //
 // Why a few steps speak for any number. Between two steps what is under way is compared with what it was a step before:
-// the same commands, equally close to being met. When it is the same, later steps repeat this one. A timetable whose
-// steps leave more and more under way is refused. So is one whose last step leaves anything under way, however many
-// steps there are.
+// the same commands, equally close to being met, in the next places of those that move on. (All entries that use a
+// token move on with it or none does, so steps differ in nothing but the numbers of places.) When it is the same, later
+// steps repeat this one. A timetable whose steps leave more and more under way is refused. So is one whose last step
+// leaves anything under way, however many steps there are: each number is tried until steps repeat. A step that begins
+// nothing of a later step than the run has is the same in all longer runs, so these share their beginning.
 //
 // What is not checked: that launches end, that a rank is not killed, that the network delivers, that the host fills in
 // its inputs. Communicators play no part: groups are one table, which all ranks go through in one order before the

@@ -1,5 +1,6 @@
 #include "timing/certify/execution.h"
 
+#include "runtime/abi/addresses.h"
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
 #include "runtime/support/error.h"
@@ -10,7 +11,14 @@
 
 namespace dtc::timing {
 
-std::vector<int64_t> State::underWay() const {
+/// The place of a token, as if the step to come were the first.
+static int64_t turnedBack(const Place &place, int64_t steps) {
+  int64_t of = abi::placeOf(*place.entry, abi::tokenSpaceOf(place.get()));
+  int64_t turns = place.turns;
+  return turns == 0 ? of : (of + turns - steps % turns) % turns;
+}
+
+std::vector<int64_t> State::underWay(int64_t steps) const {
   std::vector<int64_t> numbers;
   auto add = [&](const std::deque<Issued> &queue) {
     numbers.push_back(static_cast<int64_t>(queue.size()));
@@ -21,12 +29,12 @@ std::vector<int64_t> State::underWay() const {
     for (const std::deque<Issued> &queue : rank.channels)
       add(queue);
     add(rank.collectives);
-    std::map<uint32_t, const Flight *> flights;
+    std::map<std::pair<uint32_t, int64_t>, const Flight *> flights; // by the list's token, and its place
     for (const auto &[token, flight] : rank.flights)
-      flights.emplace(token, &flight);
+      flights.emplace(std::pair(abi::tokenOf(flight.place.get()), turnedBack(flight.place, steps)), &flight);
     numbers.push_back(static_cast<int64_t>(flights.size()));
     for (auto [token, flight] : flights)
-      numbers.insert(numbers.end(), {token, flight->meeting,
+      numbers.insert(numbers.end(), {token.first, token.second, flight->meeting,
                                      flight->meeting == Flight::none ? 0 : flight->number - met[flight->meeting].done});
   }
   for (const Met &each : met)
@@ -57,18 +65,24 @@ State Execution::begin() const {
   return state;
 }
 
-std::vector<Execution::Task> Execution::tasksOf(const abi::Role &role, std::string_view timetable, Step step) const {
+/// An entry in the places of a step.
+const abi::TimetableEntry &Execution::placed(const abi::TimetableEntry &entry, int64_t step) {
+  if (entry.turns().empty())
+    return entry;
+  auto [known, isNew] = copies.try_emplace({&entry, step % abi::stepsOfTurn(entry)});
+  if (isNew)
+    known->second = abi::inStep(entry, step);
+  return known->second;
+}
+
+std::vector<Execution::Task> Execution::tasksOf(const abi::Role &role, std::string_view timetable, Step step) {
   const abi::Timetable &all = abi::timetableOf(role, timetable);
   std::vector<Task> tasks;
-  auto add = [&](const auto &entries) {
-    for (const abi::TimetableEntry &entry : entries) {
+  for (int64_t running = step.number == 0 ? -abi::stepsAhead(all) : step.number; running <= step.number; ++running)
+    abi::forEachIn(all, running, step.steps, [&](const abi::TimetableEntry &entry, int64_t of) {
       const List &list = lists.at(entry.list());
-      tasks.push_back({&entry, list.list, &list.commands});
-    }
-  };
-  if (step.isFirst)
-    add(all.startup());
-  add(step.isLast && !all.drain().empty() ? all.drain() : all.period());
+      tasks.push_back({&placed(entry, of), list.list, &list.commands, &entry});
+    });
   return tasks;
 }
 
@@ -100,6 +114,7 @@ bool Execution::advance(State &state, uint32_t rankClass, const std::vector<Task
     const Task &task = tasks[rank.entry];
     for (; rank.next < task.commands->size(); ++rank.next, ++followed, moved = true) {
       Place place{task.entry, task.list, (*task.commands)[rank.next]};
+      place.turns = abi::turnsOf(*task.stated, abi::tokenSpaceOf(place.get()));
       if (!execute(state, rankClass, place)) {
         rank.waitsAt = place;
         return moved;

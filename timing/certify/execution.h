@@ -7,19 +7,22 @@
 #include "timing/certify/meetings.h"
 
 #include <array>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace dtc::timing {
 
-/// A command, and the entry for which it runs.
+/// A command, and the entry for which it runs, in the places of that entry's step.
 struct Place {
   const abi::TimetableEntry *entry = nullptr;
   const abi::CommandList *list = nullptr;
   int command = 0;
+  uint32_t turns = 0; ///< of its token: through how many places it moves on from step to step
   const abi::Command &get() const { return list->commands(command); }
 };
 
@@ -57,8 +60,9 @@ struct State {
   std::vector<Rank> ranks; ///< of each class
   std::vector<Met> met;    ///< at each meeting
 
-  /// What is under way, whatever happened before.
-  std::vector<int64_t> underWay() const;
+  /// What is under way after that many steps, whatever happened before. What moves on from place to place with each
+  /// step counts as in the same place.
+  std::vector<int64_t> underWay(int64_t steps) const;
 };
 
 class Execution {
@@ -66,11 +70,14 @@ public:
   /// `meetings` must outlive it.
   explicit Execution(const Meetings &meetings);
 
-  /// The parts of a timetable that a step of several runs.
+  /// A step of a run of several, counted from 0.
   struct Step {
-    bool isFirst, isLast;
+    int64_t number;
+    int64_t steps; ///< of the run; endless: others always follow
   };
-  /// Continues by one step of all ranks. Throws Error (BadInput) as certify() does.
+  static constexpr int64_t endless = INT64_MAX;
+  /// Continues by one step of all ranks; the first one also runs what comes before it. Throws Error (BadInput) as
+  /// certify() does.
   void run(State &state, std::string_view timetable, Step step);
 
   /// Throws where anything is under way.
@@ -85,9 +92,11 @@ private:
     const abi::TimetableEntry *entry;
     const abi::CommandList *list;
     const std::vector<int> *commands;
+    const abi::TimetableEntry *stated; ///< by the timetable: the entry may be a copy of it
   };
 
-  std::vector<Task> tasksOf(const abi::Role &role, std::string_view timetable, Step step) const;
+  std::vector<Task> tasksOf(const abi::Role &role, std::string_view timetable, Step step);
+  const abi::TimetableEntry &placed(const abi::TimetableEntry &entry, int64_t step);
   bool advance(State &state, uint32_t rankClass, const std::vector<Task> &tasks);
   bool execute(State &state, uint32_t rankClass, const Place &place);
   void start(State &state, uint32_t rankClass, const Place &place);
@@ -106,6 +115,8 @@ private:
   };
   std::map<std::string_view, List> lists;
   std::vector<abi::Resolver> resolvers; ///< of each role
+  /// Entries that move on, as they run in a step of their turn.
+  std::map<std::pair<const abi::TimetableEntry *, int64_t>, abi::TimetableEntry> copies;
   std::string_view name;                ///< of the timetable that runs, for messages
   uint64_t followed = 0;
 };

@@ -257,7 +257,8 @@ size_t StepMemory::commandsIn(const abi::Manifest &manifest, const abi::Role &ro
   for (const abi::CommandList &list : manifest.lists())
     sizes[list.name()] = static_cast<size_t>(list.commands_size());
   size_t commands = 0;
-  for (const abi::TimedEntry &timed : abi::unroll(abi::timetableOf(role, timetable), 1))
+  const abi::Timetable &all = abi::timetableOf(role, timetable);
+  for (const abi::TimedEntry &timed : abi::unroll(all, abi::stepsToJudge(all)))
     commands += sizes[timed.entry->list()];
   return commands;
 }
@@ -293,7 +294,8 @@ void StepMemory::walk(const abi::Manifest &manifest, const abi::Role &role, std:
   std::map<std::string_view, Touches> touches;
   Walk walk(manifest, role, tensorEnds, live);
   firsts.push_back(0);
-  for (const abi::TimedEntry &timed : abi::unroll(abi::timetableOf(role, timetable), 1)) {
+  const abi::Timetable &all = abi::timetableOf(role, timetable);
+  for (const abi::TimedEntry &timed : abi::unroll(all, abi::stepsToJudge(all))) {
     const abi::CommandList &list = *lists.at(timed.entry->list());
     auto [known, isNew] = touches.try_emplace(list.name());
     if (isNew)

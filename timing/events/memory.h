@@ -37,7 +37,8 @@ struct MemoryCategory {
 
 class StepMemory {
 public:
-  /// For one step of a timetable, as a rank of `role` walks it. The manifest has been validated.
+  /// For one step of a timetable, as a rank of `role` walks it; where steps overlap, for a run of as many as show
+  /// everything (abi::stepsToJudge). The manifest has been validated.
   StepMemory(const abi::Manifest &manifest, const abi::Role &role, std::string_view timetable);
 
   /// How many commands such a step has; each takes some bytes here.

@@ -9,6 +9,7 @@
 #include "runtime/abi/timetables.h"
 #include "runtime/abi/volume.h"
 #include "runtime/abi/written.h"
+#include "runtime/support/error.h"
 
 #include <algorithm>
 
@@ -140,6 +141,10 @@ private:
 } // namespace
 
 Step readStep(const abi::Manifest &manifest, std::string_view timetable, int64_t steps) {
+  if (steps == 1 && abi::stepsAhead(manifest, timetable) > 0)
+    throw Error(ExitCode::BadInput,
+                "the program's steps overlap, so that a step by itself shows nothing of how long steps "
+                "take in a row; that cannot be predicted yet: leave the cluster file out");
   Step step;
   step.mesh = manifest.mesh();
   step.groups.assign(manifest.groups().begin(), manifest.groups().end());

@@ -193,7 +193,9 @@ void describeOn(const timing::Layout &layout, const CompiledProgram &compiled, c
   const abi::Manifest &manifest = compiled.manifest;
   for (const Room &room : roomOf(manifest, layout))
     say("{}: fits on {}: {}\n", program, layout.cluster().name(), roomText(room));
-  if (manifest.has_generation())
+  if (abi::stepsAhead(manifest, abi::stepTimetable) > 0)
+    say("{}: how long a step takes cannot be predicted yet where steps overlap\n", program);
+  if (manifest.has_generation() || abi::stepsAhead(manifest, abi::stepTimetable) > 0)
     return;
   timing::Step step = timing::readStep(manifest, abi::stepTimetable);
   timing::Forecast forecast = timing::forecast(manifest, step, layout);

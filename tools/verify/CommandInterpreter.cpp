@@ -106,8 +106,9 @@ void CommandInterpreter::run(std::string_view list) {
 
 void CommandInterpreter::runTimetable(std::string_view name, int64_t steps, const Watch &watch) {
   begin();
+  std::vector<abi::Unrolled> entries; // which tasks refer to
   for (int64_t rank = 0; rank < ranks(); ++rank)
-    for (const abi::TimedEntry &timed : abi::unroll(abi::timetableOf(roleOf(rank), name), steps))
+    for (const abi::TimedEntry &timed : entries.emplace_back(abi::timetableOf(roleOf(rank), name), steps))
       if (!watch.takes || watch.takes(*timed.entry))
         states[rank].tasks.push_back({&listOf(rank, *timed.entry), timed});
   runTasks(watch);

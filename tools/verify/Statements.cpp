@@ -55,19 +55,22 @@ bool hasCopies(const abi::Manifest &manifest) {
 /// "micro 0, micro_last 1, update".
 static std::string timetableText(const abi::Timetable &timetable) {
   std::string text;
-  for (auto [what, entries] : {std::pair("at first ", &timetable.startup()), std::pair("", &timetable.period()),
-                               std::pair("at last ", &timetable.drain())})
-    for (const abi::TimetableEntry &entry : *entries) {
-      text += (text.empty() ? "" : ", ") + std::string(what) + entry.list();
-      if (entry.has_micro_batch())
-        text += " " + std::to_string(entry.micro_batch());
-      if (entry.stage() != 0 || entry.step() != 0 || entry.beside())
-        text += " of stage " + std::to_string(entry.stage()) + " and step " + std::to_string(entry.step()) +
-                (entry.beside() ? " beside the one before" : "");
-      if (llvm::any_of(entry.places(), [](uint32_t place) { return place != 0; }))
-        text += " in places " +
-                llvm::join(llvm::map_range(entry.places(), [](uint32_t p) { return std::to_string(p); }), " ");
-    }
+  auto isAny = [](uint32_t number) { return number != 0; };
+  auto joined = [](const auto &numbers) {
+    return llvm::join(llvm::map_range(numbers, [](uint32_t number) { return std::to_string(number); }), " ");
+  };
+  for (const abi::TimetableEntry &entry : timetable.period()) {
+    text += (text.empty() ? "" : ", ") + entry.list();
+    if (entry.has_micro_batch())
+      text += " " + std::to_string(entry.micro_batch());
+    if (entry.stage() != 0 || entry.step() != 0 || entry.beside())
+      text += " of stage " + std::to_string(entry.stage()) + " and step " + std::to_string(entry.step()) +
+              (entry.beside() ? " beside the one before" : "");
+    if (llvm::any_of(entry.places(), isAny))
+      text += " in places " + joined(entry.places());
+    if (llvm::any_of(entry.turns(), isAny))
+      text += " in turns of " + joined(entry.turns());
+  }
   return text;
 }
 

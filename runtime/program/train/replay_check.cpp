@@ -20,17 +20,18 @@ ReplayCheck::ReplayCheck(Executor &executor, const std::set<std::string> &stateW
   const abi::Timetable &timetable = abi::timetableOf(executor.role(), abi::stepTimetable);
   const auto &step = timetable.period();
   auto end = std::ranges::find_if(step, [&](const auto &entry) { return stateWriters.contains(entry.list()); });
-  bool spansSteps = !timetable.startup().empty() || !timetable.drain().empty();
-  if (spansSteps || std::any_of(end, step.end(), [](const auto &entry) { return entry.has_micro_batch(); }))
+  bool overlaps = abi::stepsAhead(executor.manifest(), abi::stepTimetable) > 0, moves = abi::mostTurns(timetable) > 0;
+  if (overlaps || moves || std::any_of(end, step.end(), [](const auto &entry) { return entry.has_micro_batch(); }))
     throw Error(ExitCode::BadInput, executor.rank() != 0
                                         ? ""
                                         : fmt::format("--replay-check {}: this program {}, and cannot repeat a step; "
                                                       "leave the option out",
                                                       every,
-                                                      spansSteps ? "begins a step before the one before has ended"
-                                                                 : fmt::format("changes the state in list '{}', before "
-                                                                               "its last micro-batch",
-                                                                               end->list())));
+                                                      overlaps ? "begins a step before the one before has ended"
+                                                      : moves  ? "works in other places in each step"
+                                                               : fmt::format("changes the state in list '{}', before "
+                                                                              "its last micro-batch",
+                                                                             end->list())));
   for (auto entry = step.begin(); entry != end; ++entry) {
     firsts.push_back(commands);
     repeated.push_back(&*entry);

@@ -22,7 +22,8 @@ public:
   using Fill = std::function<void(const abi::TimetableEntry &)>;
 
   /// Checks every `every`-th step. `executor` outlives it; `stateWriters` are its lists that change the state. Throws
-  /// Error (BadInput) where the step's timetable has a micro-batch behind the first of these, or steps overlap.
+  /// Error (BadInput) where the step's timetable has a micro-batch behind the first of these, or steps overlap
+  /// or differ in their places.
   ReplayCheck(Executor &executor, const std::set<std::string> &stateWriters, int64_t every);
 
   /// Whether step `step`, counted from 1, is checked.

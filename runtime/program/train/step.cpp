@@ -35,7 +35,8 @@ StepRunner::StepRunner(Executor &executor, const Sampler &sampler, const abi::Tr
                        std::function<void()> beforeStateChanges)
     : executor(executor), sampler(sampler), training(training), beforeStateChanges(std::move(beforeStateChanges)),
       stateWriters(listsThatWriteState(executor.manifest(), executor.role())), inputs(executor),
-      evaluator(executor, inputs), takesLossScale(readsLossScale(executor.manifest())),
+      evaluator(executor, inputs), ahead(abi::stepsAhead(executor.manifest(), abi::stepTimetable)),
+      takesLossScale(readsLossScale(executor.manifest())),
       microRows(training.global_batch() / executor.manifest().training().accumulation()) {}
 
 std::string StepRunner::checkByReplay(int64_t every) {
@@ -96,34 +97,57 @@ bool StepRunner::isFinite() const {
          (!executor.hasTensor(output::gradientNorm.name) || std::isfinite(executor.scalar(output::gradientNorm.name)));
 }
 
-StepResult StepRunner::train(int64_t step, int64_t position, LossScale &scale, bool goesOn) {
-  using Clock = std::chrono::steady_clock;
+/// What the running step of `now` runs: entries for steps of the run that is under way.
+void StepRunner::runPeriod(const Now &now, const Fill &fill, int from) {
   const abi::Timetable &timetable = stepOf(executor);
+  for (int i = from; i < timetable.period_size(); ++i) {
+    const abi::TimetableEntry &entry = timetable.period(i);
+    int64_t step = now.step + entry.step();
+    if (step < first || step >= end)
+      continue;
+    if (entry.turns().empty()) {
+      fill(entry, now);
+      run(entry);
+      continue;
+    }
+    abi::TimetableEntry placed = abi::inStep(entry, step - first);
+    fill(placed, now);
+    run(placed);
+  }
+}
+
+/// Decides which steps are begun before this one ends. All ranks decide the same. A run that was to end soon ends
+/// there: what it leaves out cannot be made up for.
+void StepRunner::beginOrGoOn(const Now &now, int64_t follow, const Fill &fill) {
+  if (underWay) {
+    if (end == now.step + ahead && follow >= ahead)
+      ++end;
+    return;
+  }
+  inputs.forget();
+  first = now.step;
+  end = first + 1 + std::min(follow, ahead);
+  for (int64_t before = ahead; before > 0; --before)
+    runPeriod({now.step - before, now.position - before * training.global_batch(), now.scale}, fill);
+}
+
+StepResult StepRunner::train(int64_t step, int64_t position, LossScale &scale, int64_t follow) {
+  using Clock = std::chrono::steady_clock;
   StepResult result;
   executor.beginStep(step + 1);
   result.learningRate = learningRate(training, step);
   Now now{step, position, scale};
-  auto fill = [&](const abi::TimetableEntry &entry) {
+  auto fill = [&](const abi::TimetableEntry &entry, const Now &when) {
     auto begin = Clock::now();
-    fillForTraining(entry, now);
+    fillForTraining(entry, when);
     result.dataSeconds += std::chrono::duration<double>(Clock::now() - begin).count();
   };
-  auto runAll = [&](const auto &entries, int first = 0) {
-    for (int i = first; i < entries.size(); ++i) {
-      fill(entries.Get(i));
-      run(entries.Get(i));
-    }
-  };
-  if (!underWay) {
-    inputs.forget();
-    runAll(timetable.startup());
-  }
+  beginOrGoOn(now, follow, fill);
   bool isReplayed = replay && replay->isDue(step + 1);
   if (isReplayed)
-    replay->run(step + 1, fill);
-  underWay = goesOn && !timetable.drain().empty();
-  runAll(underWay || timetable.drain().empty() ? timetable.period() : timetable.drain(),
-         isReplayed ? replay->entries() : 0);
+    replay->run(step + 1, [&](const abi::TimetableEntry &entry) { fill(entry, now); });
+  runPeriod(now, fill, isReplayed ? replay->entries() : 0);
+  underWay = end > step + 1;
   // These values are global, so all ranks decide the same.
   double tokens = executor.scalar(output::tokenCount.name);
   result.applied = executor.scalar(output::updateApplied.name) != 0;
@@ -166,14 +190,27 @@ private:
 };
 } // namespace
 
+/// Later steps have changed the state by now, so nothing can be repeated, and no checkpoint be written.
+void StepRunner::blameOverlapping(const Now &now) const {
+  throw Error(
+      ExitCode::NonFinite,
+      executor.rank() != 0
+          ? ""
+          : fmt::format("{}: the loss is not finite ({} over {} tokens), and as steps overlap, later ones may "
+                        "have changed the state by now, so that it is lost. Resume from the last checkpoint with a "
+                        "lower learning rate",
+                        describeStep(now), executor.scalar(output::lossSum.name),
+                        executor.scalar(output::tokenCount.name)));
+}
+
 /// Repeats what the step did with its micro-batches, watching every kernel; state is as it was before the step. Where
 /// steps overlap it is not.
 void StepRunner::blameNonFinite(const Now &now) {
   std::optional<NonFinite> finding;
   int64_t when = Moment::Never;
   const abi::Timetable &timetable = stepOf(executor);
-  if (!timetable.startup().empty() || !timetable.drain().empty())
-    blameGradients(describeStep(now));
+  if (ahead > 0)
+    blameOverlapping(now);
   for (int i = 0; i < timetable.period_size(); ++i) {
     const abi::TimetableEntry &entry = timetable.period(i);
     if (!entry.has_micro_batch())

@@ -45,10 +45,12 @@ public:
   /// state as it was because loss or gradients are not finite, throws Error (NonFinite) on all ranks; the rank where
   /// the first such value arose names it. Where the program has a loss scale, `scale` is it and follows what happened:
   /// only an overflow at its floor throws.
-  /// `goesOn`: the next step follows, and may have begun when this one ends; where it has, isUnderWay() says so, and
-  /// the next call must be that for the next step.
-  StepResult train(int64_t step, int64_t position, LossScale &scale, bool goesOn = false);
+  /// `follow`: how many steps surely follow it, stepsAhead() or more of them being as good as any number. They may have
+  /// begun when this one ends; where any has, isUnderWay() says so, and the next call must be that for the next step.
+  StepResult train(int64_t step, int64_t position, LossScale &scale, int64_t follow = 0);
   bool isUnderWay() const { return underWay; }
+  /// How far ahead of the running step the program's ranks work; 0: its steps do not overlap.
+  int64_t stepsAhead() const { return ahead; }
 
   /// Whether the program takes a loss scale.
   bool hasLossScale() const { return takesLossScale; }
@@ -65,12 +67,16 @@ private:
     int64_t step, position; ///< as of train()
     LossScale scale;
   };
+  using Fill = std::function<void(const abi::TimetableEntry &, const Now &)>;
   void run(const abi::TimetableEntry &entry);
+  void beginOrGoOn(const Now &now, int64_t follow, const Fill &fill);
+  void runPeriod(const Now &now, const Fill &fill, int from = 0);
   void fillForTraining(const abi::TimetableEntry &entry, const Now &now);
   void fillKey(const abi::Tensor &tensor, uint32_t place, int64_t step, int64_t firstRow);
   double scalarOf(const abi::Source &source, int64_t step, const Now &now) const;
   bool isFinite() const;
   [[noreturn]] void blameNonFinite(const Now &now);
+  [[noreturn]] void blameOverlapping(const Now &now) const;
   [[noreturn]] void blameGradients(const std::string &step) const;
   /// "step 3", and the loss scale where it can be no smaller.
   std::string describeStep(const Now &now) const;
@@ -83,7 +89,9 @@ private:
   std::optional<ReplayCheck> replay;
   EntryInputs inputs;
   Evaluator evaluator;
-  bool underWay = false; ///< a step that train() has not been called for
+  int64_t ahead;
+  bool underWay = false;      ///< a step that train() has not been called for
+  int64_t first = 0, end = 0; ///< of the run of steps that are under way, or were last
   bool takesLossScale;
   int64_t microRows; ///< of one micro-batch, over all ranks
 };

@@ -61,7 +61,7 @@ ComputedStep TrainingLoop::computeStep() {
     done.lossScale = LossScale{.value = training.loss_scale()};
   LossScale scale = done.lossScale.value_or(LossScale());
   step.scaleBefore = scale;
-  step.result = runner.train(done.step, done.samples, scale, mayGoOn());
+  step.result = runner.train(done.step, done.samples, scale, stepsToFollow());
   step.scaleAfter = scale;
   tell(&TrainingObserver::stepRan);
   if (done.lossScale)
@@ -78,11 +78,16 @@ void TrainingLoop::reportStep(const ComputedStep &step, const std::vector<StepNe
   tell(&TrainingObserver::reportStep, done, step, news, line);
 }
 
-/// Whether nothing looks at the state between the step to come and the one after it.
-bool TrainingLoop::mayGoOn() const {
-  int64_t after = done.step + 1;
-  auto reads = [&](const TrainingObserver *observer) { return observer->readsState(after); };
-  return after < training.steps() && !stop && std::ranges::none_of(observers, reads);
+/// How many steps come behind the next one before anything looks at the state; no more than can make a difference.
+int64_t TrainingLoop::stepsToFollow() const {
+  int64_t follow = 0;
+  auto isLast = [&](int64_t step) {
+    auto reads = [&](const TrainingObserver *observer) { return observer->readsState(step); };
+    return step >= training.steps() || std::ranges::any_of(observers, reads);
+  };
+  while (!stop && follow < runner.stepsAhead() && !isLast(done.step + 1 + follow))
+    ++follow;
+  return follow;
 }
 
 /// Once per step: exchanges requests to stop, how long each rank computed, and observers' news.

@@ -32,7 +32,7 @@ private:
   void trainStep();
   ComputedStep computeStep();
   void reportStep(const ComputedStep &step, const std::vector<StepNews> &news);
-  bool mayGoOn() const;
+  int64_t stepsToFollow() const;
   std::vector<StepNews> exchangeNews(double computed);
   void takeNews(const std::vector<StepNews> &news);
   template <typename... Parameters, typename... Arguments>

@@ -63,10 +63,11 @@ public:
   /// What all ranks have told, by rank.
   virtual void takeNews(const std::vector<StepNews> & /*news*/) {}
 
-  /// Whether the observer reads the state after this step, so that the next one must not begin before.
+  /// Whether the observer reads the state after this step, so that no later one must begin before. It is asked some
+  /// steps ahead, too.
   virtual bool readsState(int64_t /*step*/) const { return false; }
-  /// `isUnderWay`: the next step has begun, and the state is no longer that of this step. It begins early only where
-  /// no observer reads the state. Returns whether this may have taken long.
+  /// `isUnderWay`: a later step has begun, and the state is no longer that of this step. It begins early only where no
+  /// observer has said that it reads the state. Returns whether this may have taken long.
   virtual bool afterStep(const TrainerState & /*done*/, bool /*isUnderWay*/) { return false; }
 
   /// After the last step: all are done (`signal` is 0), or a signal has asked to stop.

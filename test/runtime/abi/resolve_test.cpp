@@ -160,20 +160,57 @@ TEST_F(ResolveTest, WhatDoesNotExistIsNowhere) {
   EXPECT_EQ(locationOf(manifest, command), "?.attn");
 }
 
+/// The list of each entry, the running step, the step that the entry is for, and its places.
+std::vector<std::string> unrolled(const Timetable &timetable, int64_t steps) {
+  std::vector<std::string> text;
+  for (const TimedEntry &timed : unroll(timetable, steps)) {
+    text.push_back(timed.entry->list() + std::to_string(timed.step) + std::to_string(timed.step + timed.entry->step()));
+    for (uint32_t place : timed.entry->places())
+      text.back() += "," + std::to_string(place);
+    EXPECT_EQ(timed.entry->turns_size(), 0);
+  }
+  return text;
+}
+
 TEST(TimetableTest, StepsUnroll) {
   Timetable timetable;
-  timetable.add_startup()->set_list("a");
+  timetable.add_period()->set_list("a");
   timetable.add_period()->set_list("b");
-  auto lists = [&](int64_t steps) {
-    std::vector<std::string> text;
-    for (const TimedEntry &timed : unroll(timetable, steps))
-      text.push_back(timed.entry->list() + std::to_string(timed.step));
-    return text;
-  };
-  EXPECT_THAT(lists(2), ElementsAre("a0", "b0", "b1"));
-  timetable.add_drain()->set_list("c");
-  EXPECT_THAT(lists(1), ElementsAre("a0", "c0"));
-  EXPECT_THAT(lists(3), ElementsAre("a0", "b0", "b1", "c2"));
+  EXPECT_THAT(unrolled(timetable, 2), ElementsAre("a00", "b00", "a11", "b11"));
+  EXPECT_EQ(stepsToJudge(timetable), 1);
+  timetable.mutable_period(0)->set_step(2);
+  EXPECT_THAT(unrolled(timetable, 1), ElementsAre("a-20", "b00")) << "what is not for the one step is left out";
+  EXPECT_THAT(unrolled(timetable, 4), ElementsAre("a-20", "a-11", "a02", "b00", "a13", "b11", "b22", "b33"));
+  EXPECT_EQ(stepsToJudge(timetable), 5);
+}
+
+TEST(TimetableTest, EntriesMoveOnWithTheirOwnStep) {
+  Timetable timetable;
+  for (int32_t step : {1, 0}) {
+    TimetableEntry &entry = *timetable.add_period();
+    entry.set_list(step == 1 ? "a" : "b");
+    entry.set_step(step);
+    entry.add_places(1);
+    for (uint32_t turns : {0, 3})
+      entry.add_turns(turns);
+  }
+  timetable.mutable_period(1)->add_places(2);
+  EXPECT_THAT(unrolled(timetable, 4),
+              ElementsAre("a-10,1,0", "a01,1,1", "b00,1,2", "a12,1,2", "b11,1,0", "a23,1,0", "b22,1,1", "b33,1,2"));
+  EXPECT_EQ(stepsToJudge(timetable), 1 + 3 + 3);
+  EXPECT_EQ(stepsOfTurn(timetable.period(0)), 3);
+  timetable.mutable_period(0)->add_turns(2);
+  EXPECT_EQ(stepsOfTurn(timetable.period(0)), 6);
+}
+
+TEST(TimetableTest, InstancesAreEqualInEqualPlaces) {
+  TimetableEntry entry;
+  entry.set_list("a");
+  std::string first = instanceOf(entry);
+  entry.add_turns(2);
+  EXPECT_EQ(instanceOf(inStep(entry, 0)), first) << "place 0 is as good as no place";
+  EXPECT_NE(instanceOf(inStep(entry, 1)), first);
+  EXPECT_EQ(instanceOf(inStep(entry, 4)), first);
 }
 
 } // namespace

@@ -224,7 +224,9 @@ const Hostile Numbers[] = {
      "runs list 'look' on micro-batch 0 in stage 2 (entry 0); there are 1 stages"},
     {"NoStages", [](Manifest &m) { m.clear_stages(); }, "its model has no stage"},
     {"StageWithAnUnknownLayer", [](Manifest &m) { m.mutable_stages(0)->add_layers(3); }, "stage 0 has layer 3 of 0"},
-    {"StepsAhead", [](Manifest &m) { step(m, 0).set_step(17); }, "for the step 17 ahead; at most 16"},
+    {"StepsAhead", [](Manifest &m) { step(m, 0).set_step(129); }, "for the step 129 ahead; at most 128"},
+    {"EvaluationAhead", [](Manifest &m) { evaluation(m).Mutable(0)->set_step(1); },
+     "its evaluation runs list 'look' on micro-batch 0 in stage 0 (entry 0) ahead of its step or in turns"},
     {"StepBehind", [](Manifest &m) { step(m, 0).set_step(-1); }, "for the step -1 ahead"},
     {"PlaceOfNoSpace",
      [](Manifest &m) {
@@ -232,6 +234,13 @@ const Hostile Numbers[] = {
          step(m, 0).add_places(0);
      },
      "in places of 2 spaces of 1"},
+    {"TurnsInNoSpace",
+     [](Manifest &m) {
+       for (int i = 0; i < 2; ++i)
+         step(m, 0).add_turns(0);
+     },
+     "through places of 2 spaces of 1"},
+    {"TurnsOfMorePlacesThanThereAre", [](Manifest &m) { step(m, 0).add_turns(2); }, "through 2 places of space '"},
     {"Place",
      [](Manifest &m) {
        places(m).set_name("stash");

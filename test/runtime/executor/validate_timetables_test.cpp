@@ -12,8 +12,8 @@ using abi::CommandList;
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// What an entry does, on which micro-batch: "F0", "B0", "I0", "W0"; "U": the update. With '+': for the next step; with
-/// '|': co-scheduled with the entry before.
+/// What an entry does, on which micro-batch: "F0", "B0", "I0", "W0"; "U": the update. With each '+': for one step
+/// later; with '|': co-scheduled with the entry before.
 using Plan = std::vector<std::string>;
 
 class ValidateTimetableTest : public testing::Test {
@@ -49,7 +49,7 @@ protected:
     for (std::string each : plan) {
       abi::TimetableEntry &entry = *entries.Add();
       for (; each.back() == '+' || each.back() == '|'; each.pop_back())
-        each.back() == '+' ? entry.set_step(1) : entry.set_beside(true);
+        each.back() == '+' ? entry.set_step(entry.step() + 1) : entry.set_beside(true);
       entry.set_list(each.substr(0, 1));
       if (each.size() == 1)
         continue;
@@ -58,11 +58,8 @@ protected:
     }
   }
 
-  std::string refusal(const Plan &period, const Plan &startup = {}, const Plan &drain = {}) {
-    abi::Timetable &step = abi::timetableIn(*manifest.mutable_roles(0), abi::stepTimetable);
-    fill(*step.mutable_period(), period);
-    fill(*step.mutable_startup(), startup);
-    fill(*step.mutable_drain(), drain);
+  std::string refusal(const Plan &period) {
+    fill(entriesOf(manifest), period);
     return refusalOf(manifest);
   }
 
@@ -161,28 +158,94 @@ TEST_F(ValidateTimetableTest, GradientsAddInTheOrderOfTheMicroBatches) {
 }
 
 TEST_F(ValidateTimetableTest, StepsMayOverlap) {
-  Plan period = {"B0", "F2", "B1", "F3", "B2", "F0+", "B3", "U", "F1+"}, startup = {"F0", "F1"};
-  Plan drain = {"B0", "F2", "B1", "F3", "B2", "B3", "U"};
-  EXPECT_EQ(refusal(period, startup, drain), "accepted");
-  EXPECT_THAT(refusal(period, startup),
-              HasSubstr("begins micro-batch 0 in stage 0 of a step that it does not end, with list 'F' on "
-                        "micro-batch 0 in stage 0 (entry 5)"));
-  EXPECT_THAT(refusal(drain, startup), HasSubstr("runs list 'B' on micro-batch 0 in stage 0 (entry 0) before its turn"))
-      << "the second step begins with what nobody has begun";
-  EXPECT_THAT(refusal(period, {"F0"}, drain),
-              HasSubstr("runs list 'B' on micro-batch 1 in stage 0 (entry 2) before its turn"));
-  drain.erase(drain.end() - 2);
-  EXPECT_THAT(refusal(period, startup, drain),
-              HasSubstr("leaves micro-batch 3 in stage 0 without its backward pass after list 'F' on micro-batch 3 "
-                        "in stage 0 (entry 3 of its drain)"));
+  Plan period = {"B0", "F2", "B1", "F3", "B2", "F0+", "B3", "U", "F1+"};
+  EXPECT_EQ(refusal(period), "accepted");
+  Plan late = {"F0", "B0", "F2", "B1", "F3", "B2", "B3", "U", "F1+"}, none = period;
+  EXPECT_EQ(refusal(late), "accepted");
+  late[1] = "B0++";
+  EXPECT_THAT(refusal(late), HasSubstr("runs list 'B' on micro-batch 0 in stage 0 (entry 1) before its turn"));
+  none.erase(none.end() - 1);
+  EXPECT_THAT(refusal(none), HasSubstr("runs list 'B' on micro-batch 1 in stage 0 (entry 2) before its turn"));
+  none = period;
+  none.erase(none.end() - 3);
+  EXPECT_THAT(refusal(none), HasSubstr("leaves micro-batch 3 in stage 0 without its backward pass after list 'F' on "
+                                       "micro-batch 3 in stage 0 (entry 3)"));
 }
 
 TEST_F(ValidateTimetableTest, OfTheNextStepsPlaceNothingIsReadForThisOne) {
   // Micro-batch 3 of one step and 3 of the next share a place.
-  Plan period = {"B0", "B1", "B2", "F3+", "B3", "U", "F0+", "F1+", "F2+"}, startup = {"F0", "F1", "F2", "F3"};
-  EXPECT_THAT(refusal(period, startup, {"B0", "B1", "B2", "B3", "U"}),
+  Plan period = {"B0", "B1", "B2", "F3+", "B3", "U", "F0+", "F1+", "F2+"};
+  EXPECT_THAT(refusal(period),
               HasSubstr("where list 'F' on micro-batch 3 in stage 0 (entry 3) has written: the place is taken too "
                         "early"));
+}
+
+/// One micro-batch a step, whose stash moves on from place to place.
+class TurningTest : public ValidateTimetableTest {
+protected:
+  TurningTest() { manifest.mutable_training()->set_accumulation(1); }
+
+  /// `turns`: of each entry, in the stash's space.
+  std::string refusal(const Plan &period, const std::vector<uint32_t> &turns) {
+    auto &entries = entriesOf(manifest);
+    fill(entries, period);
+    for (size_t i = 0; i < turns.size(); ++i)
+      if (turns[i] > 0)
+        for (uint32_t each : {0U, turns[i]})
+          entries[static_cast<int>(i)].add_turns(each);
+    return refusalOf(manifest);
+  }
+};
+
+TEST_F(TurningTest, EachStepUnderWayHasAPlace) {
+  for (uint32_t turns : {3, 4})
+    EXPECT_EQ(refusal({"F0++", "B0", "U"}, {turns, turns}), "accepted");
+  EXPECT_EQ(refusal({"B0", "F0++", "U"}, {2, 2}), "accepted") << "the place is free by then";
+  // In the first step F has filled both places and takes the first one again.
+  EXPECT_THAT(
+      refusal({"F0++", "B0", "U"}, {2, 2}),
+      HasSubstr("list 'B' on micro-batch 0 in stage 0 (entry 1) reads byte 0 of place 0 of space 'space 1', "
+                "where list 'F' on micro-batch 0 in stage 0 (entry 0) has written: the place is taken too early"));
+  EXPECT_THAT(refusal({"F0++", "B0", "U"}, {3, 0}),
+              HasSubstr("(entry 1) reads byte 0 of place 0 of space 'space 1', where"))
+      << "one entry moves on and the other stays";
+}
+
+TEST_F(TurningTest, TurnsAreWithinTheirSpace) {
+  EXPECT_THAT(
+      refusal({"F0++", "B0", "U"}, {5, 5}),
+      HasSubstr("runs list 'F' on micro-batch 0 in stage 0 (entry 0) through 5 places of space 'space 1', which "
+                "has 4"));
+  EXPECT_THAT(refusal({"F0++", "B0", "U"}, {4, 3}),
+              HasSubstr("runs list 'B' on micro-batch 0 in stage 0 (entry 1) through 3 places of space 'space 1', and "
+                        "list 'F' on micro-batch 0 in stage 0 (entry 0) through 4"));
+  ASSERT_EQ(refusal({"F0++", "B0", "U"}, {3, 3}), "accepted");
+  entriesOf(manifest)[0].set_places(1, 3);
+  EXPECT_THAT(refusalOf(manifest),
+              HasSubstr("(entry 0) from place 3 on of the 3 places of space 'space 1' that it takes turns in"));
+  entriesOf(manifest)[0].set_places(1, 0);
+  entriesOf(manifest)[2].add_turns(0);
+  EXPECT_EQ(refusalOf(manifest), "accepted");
+  for (int i = 0; i < 4; ++i)
+    entriesOf(manifest)[2].add_turns(0);
+  EXPECT_THAT(refusalOf(manifest), HasSubstr("through places of 5 spaces of 2"));
+}
+
+// A token under way has the place of its step: F leaves a copy under way, B of the same step waits for it.
+TEST_F(TurningTest, TokensMoveOnWithTheirPlaces) {
+  copy("F", stash + 16, stash + 32);
+  abi::Copy &copied = *list(manifest, "F").mutable_commands()->rbegin()->mutable_copy();
+  copied.set_token(50);
+  copied.set_token_space(1);
+  abi::Wait &wait = *list(manifest, "B").add_commands()->mutable_wait();
+  wait.set_token(50);
+  wait.set_token_space(1);
+  copy("F", tensor(manifest, "table").address(), stash + 16);
+  list(manifest, "F").mutable_commands()->SwapElements(1, 2);
+  EXPECT_EQ(refusal({"F0++", "B0", "U"}, {3, 3}), "accepted");
+  EXPECT_THAT(
+      refusal({"F0++", "B0", "U"}, {3, 0}),
+      HasSubstr("its step runs list 'B', which uses token 50 in turns of 0 steps, and another entry in turns of 3"));
 }
 
 TEST_F(ValidateTimetableTest, EntriesBesideEachOtherLeaveEachOthersMemoryAlone) {

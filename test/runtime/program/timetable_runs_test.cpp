@@ -1,10 +1,10 @@
 // Whole runs of programs whose timetables, places and inputs differ from the compiler's: a run does what the manifest
 // says.
+#include "test/runtime/program/bringing.h"
 #include "test/runtime/program/manifests.h"
 #include "test/runtime/program/training.h"
 
 #include <map>
-#include <tuple>
 
 namespace dtc::test {
 namespace {
@@ -168,66 +168,57 @@ TEST_F(TrainingTest, WhatIsMovedToTheHostComesBack) {
   EXPECT_NE(train(writeToy("lost", manifest), 2, "d"), expected);
 }
 
-// The tokens of a step are copied to where they are used while the step before is still running.
+std::string heldOutLoss(const std::string &output, const std::string &of) {
+  return output.substr(std::min(output.find(of + "held-out loss"), output.size()), 30);
+}
+
+// The tokens of a step are copied to where they are used while the step before is still running. An evaluation spoils
+// those copies, which nothing needs between two runs of steps.
 TEST_F(TrainingTest, AStepMayBeginBeforeTheOneBeforeItHasEnded) {
   dtc::abi::Manifest manifest = toyManifest({.dp = 2, .accumulation = 2});
   manifest.mutable_training()->set_eval_every(4);
   std::vector<std::string> expected = train(writeToy("plain", manifest), 2, "a");
-  std::string evaluated = output.substr(output.find("step 4: held-out loss"), 30);
-  dtc::abi::Role &role = *manifest.mutable_roles(0);
-  uint32_t space = addSpace(role, dtc::abi::Space::REGISTERED, role.arena_bytes(), 512, 2);
-  role.set_arena_bytes(role.arena_bytes() + 1024);
-  dtc::abi::CommandList &bring = addList(manifest, "bring", dtc::abi::CommandList::FORWARD_PASS);
-  for (int input : {0, 1}) {
-    const dtc::abi::Tensor &tensor = role.tensors(input);
-    dtc::abi::Copy &copy = *bring.add_commands()->mutable_copy();
-    copy.set_type(dtc::abi::I32);
-    copy.set_input(tensor.address());
-    copy.set_output(dtc::abi::addressOf(space, 256 * static_cast<uint64_t>(input)));
-    copy.set_elements(tensor.local_shape(0) * tensor.local_shape(1));
-    for (const char *name : {"begin", "go_on"}) {
-      dtc::abi::CommandList &list = listIn(manifest, name);
-      list.set_duty(dtc::abi::CommandList::BACKWARD_PASS);
-      list.mutable_commands(0)->mutable_launch()->set_buffers(input, copy.output());
-    }
-  }
-  dtc::abi::Timetable &step = dtc::abi::timetableIn(role, dtc::abi::stepTimetable);
-  *step.mutable_drain() = step.period();
-  step.clear_period();
-  for (dtc::abi::TimetableEntry &entry : *step.mutable_drain()) {
+  std::string evaluated = heldOutLoss(output, "step 4: ");
+  addBringing(manifest, 2);
+  for (dtc::abi::TimetableEntry &entry : entriesOf(manifest))
     for (uint32_t place : {0U, static_cast<uint32_t>(entry.micro_batch())})
       entry.add_places(place);
-    *step.add_period() = entry;
-    if (!entry.has_micro_batch())
-      continue;
-    *step.add_startup() = entry;
-    step.mutable_startup()->rbegin()->set_list("bring");
-    dtc::abi::TimetableEntry &next = *step.add_period();
-    next = entry;
-    next.set_list("bring");
-    next.set_step(1);
+  bringAhead(manifest, 1);
+  dtc::abi::CommandList &spoil = addList(manifest, "spoil");
+  for (int input : {0, 1}) {
+    dtc::abi::Copy &copy = *spoil.add_commands()->mutable_copy();
+    copy = listIn(manifest, "bring").commands(input).copy();
+    copy.set_input(listIn(manifest, "bring").commands(1 - input).copy().input());
   }
-  // Evaluations read a copy of the parameter, which only drains keep current; a start begins from it.
-  uint64_t mirror = dtc::abi::addressOf(addSpace(role, dtc::abi::Space::REGISTERED, role.arena_bytes(), 64), 0);
-  role.set_arena_bytes(role.arena_bytes() + 64);
-  uint64_t &read = *listIn(manifest, "look").mutable_commands(0)->mutable_launch()->mutable_buffers()->Mutable(2);
-  for (auto [name, from, to] : {std::tuple("settle", read, mirror), std::tuple("open", mirror, read)}) {
-    dtc::abi::Copy &copy = *addList(manifest, name).add_commands()->mutable_copy();
-    copy.set_input(from);
-    copy.set_output(to);
-    copy.set_elements(5);
-  }
-  read = mirror;
-  addEntry(role, dtc::abi::refreshTimetable, "settle");
-  dtc::abi::Timetable &steps = dtc::abi::timetableIn(role, dtc::abi::stepTimetable); // the role has one more by now
-  steps.add_drain()->set_list("settle");
-  steps.add_startup()->set_list("open");
+  addEntry(*manifest.mutable_roles(0), dtc::abi::evaluationTimetable, "spoil");
   EXPECT_EQ(train(writeToy("overlapping", manifest), 2, "b", {"--set", "checkpoint_every=3"}), expected);
-  EXPECT_EQ(output.substr(output.find("step 4: held-out loss"), 30), evaluated);
+  EXPECT_EQ(heldOutLoss(output, "step 4: "), evaluated);
   EXPECT_EQ(train(writeToy("resumed", manifest), 2, "c", {"--resume", directory / "b/checkpoints/step-000003"}),
             std::vector<std::string>(expected.begin() + 3, expected.end()));
   EXPECT_EQ(run(directory / "overlapping", 2, {"--out", directory / "d", "--replay-check", "2"}), 3);
   EXPECT_THAT(output, HasSubstr("begins a step before the one before has ended, and cannot repeat a step"));
+}
+
+// Three steps ahead: each of the three that wait to be computed has a place, which moves on from step to step.
+TEST_F(TrainingTest, StepsMayBeginSeveralStepsAhead) {
+  dtc::abi::Manifest manifest = toyManifest({.dp = 2});
+  std::string plain = writeToy("plain", manifest);
+  addBringing(manifest, 3);
+  for (dtc::abi::TimetableEntry &entry : entriesOf(manifest))
+    for (uint32_t turns : {0, 3})
+      entry.add_turns(turns);
+  bringAhead(manifest, 3);
+  std::string ahead = writeToy("ahead", manifest);
+  for (int steps = 1; steps <= 6; ++steps) {
+    Arguments more = {"--steps", std::to_string(steps)};
+    std::vector<std::string> expected = train(plain, 2, fmt::format("plain{}", steps), more);
+    std::string evaluated = heldOutLoss(output, "");
+    ASSERT_NE(evaluated, "");
+    EXPECT_EQ(train(ahead, 2, fmt::format("ahead{}", steps), more), expected) << steps;
+    EXPECT_EQ(heldOutLoss(output, ""), evaluated) << steps;
+  }
+  EXPECT_EQ(train(ahead, 2, "evaluated", {"--set", "eval_every=4"}), train(plain, 2, "plain"))
+      << "places are counted from the first step of a run of steps, which an evaluation ends";
 }
 
 } // namespace

@@ -4,12 +4,15 @@
 #include "runtime/comm/local/in_process.h"
 #include "runtime/data/token_writer.h"
 #include "runtime/device/cpu_device.h"
+#include "runtime/executor/observer.h"
 #include "runtime/program/start/kernel_library.h"
+#include "test/runtime/program/bringing.h"
 #include "test/runtime/program/toy_model.h"
 #include "test/runtime/temporary_directory.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <map>
 #include <optional>
 #include <ranges>
 #include <string_view>
@@ -40,8 +43,10 @@ public:
     add("reports {}", done.step);
   }
   void takeNews(const std::vector<StepNews> &news) override { add("takes {}", news.size()); }
-  bool afterStep(const TrainerState &done, bool) override {
+  bool readsState(int64_t step) const override { return step == readsStateAfter; }
+  bool afterStep(const TrainerState &done, bool isUnderWay) override {
     add("after {}", done.step);
+    underWay.push_back(isUnderWay);
     if (done.step == throwsAfter)
       throw Error("stopped");
     return done.step == takesLongAfter;
@@ -50,7 +55,8 @@ public:
   void failTraining(const Error &error) override { add("fails: {}", error.what()); }
   void endRun() override { add("end"); }
 
-  int64_t takesLongAfter = -1, throwsAfter = -1;
+  int64_t takesLongAfter = -1, throwsAfter = -1, readsStateAfter = -1;
+  std::vector<bool> underWay; ///< after each step
 
 private:
   template <typename... Values> void add(fmt::format_string<const Values &...> text, const Values &...values) {
@@ -64,9 +70,9 @@ private:
 /// Two steps of the toy model on one rank, with two observers.
 class TrainingLoopTest : public testing::Test {
 protected:
-  TrainingLoopTest() {
+  explicit TrainingLoopTest(abi::Manifest made = toyManifest({}), int64_t steps = 2) : manifest(std::move(made)) {
     writeTokenFile(directory / "tokens", std::vector<uint16_t>(500, 1));
-    manifest.mutable_training()->set_steps(2);
+    manifest.mutable_training()->set_steps(steps);
     RankState(manifest, 0, device, arena).initialize(1, 1);
     executor.emplace(manifest, *communicator, device, arena);
     data = TokenData({directory / "tokens"}, TokenFile::Format::LlmC);
@@ -81,7 +87,7 @@ protected:
   }
 
   TemporaryDirectory directory;
-  abi::Manifest manifest = toyManifest({});
+  abi::Manifest manifest;
   std::string code = readFile(DTC_TOY_KERNELS);
   KernelLibrary kernels{code};
   CpuDevice device{1, [this](const abi::Kernel &kernel) { return kernels.find(kernel.symbol()); }};
@@ -132,6 +138,39 @@ TEST_F(TrainingLoopTest, BeginsAndEndsWhereNoStepIsLeft) {
   done.step = 2;
   EXPECT_EQ(run(), 0);
   EXPECT_THAT(moments, ElementsAreArray(ofBoth("begins after 2; ends after 2 by 0; end")));
+}
+
+/// The tokens of each step are brought three steps ahead.
+abi::Manifest bringingThreeStepsAhead() {
+  abi::Manifest manifest = toyManifest({});
+  addBringing(manifest, 3);
+  for (abi::TimetableEntry &entry : entriesOf(manifest))
+    for (uint32_t turns : {0, 3})
+      entry.add_turns(turns);
+  bringAhead(manifest, 3);
+  return manifest;
+}
+
+class OverlappingLoopTest : public TrainingLoopTest {
+protected:
+  OverlappingLoopTest() : TrainingLoopTest(bringingThreeStepsAhead(), 6) {}
+};
+
+struct CommandCounter : Observer {
+  void executed(const CommandEvent &event) override { ++counts[std::string(event.list)]; }
+  std::map<std::string, int> counts; // by list
+};
+
+TEST_F(OverlappingLoopTest, EachStepIsBegunOnceAndNoneBeforeTheStateIsRead) {
+  CommandCounter counter;
+  executor->observe(&counter);
+  first.readsStateAfter = 4;
+  EXPECT_EQ(run(), 0);
+  executor->observe(nullptr);
+  EXPECT_THAT(first.underWay, ElementsAre(true, true, true, false, true, false));
+  EXPECT_EQ(counter.counts["bring"], 2 * 6);
+  EXPECT_EQ(counter.counts["begin"], 6);
+  EXPECT_EQ(counter.counts["turn"], 6);
 }
 
 } // namespace

@@ -3,7 +3,7 @@
 #include "test/timing/certify/hand_written.h"
 #include "timing/timetables/named.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <deque>
 
@@ -162,30 +162,44 @@ TEST(Pipelines, OnOneChannelAreRefused) {
 // Steps that overlap
 //===----------------------------------------------------------------------===//
 
-/// A role's lists, "first" at the start, "step" in each but the last, "last" in that.
-void addSteps(abi::Role &role, const std::string &first, const std::string &step, const std::string &last) {
-  abi::Timetable &timetable = abi::timetableIn(role, abi::stepTimetable);
-  for (auto [list, entry] : {std::pair(first, timetable.mutable_startup()), std::pair(step, timetable.mutable_period()),
-                             std::pair(last, timetable.mutable_drain())})
-    if (!list.empty())
-      entry->Add()->set_list(list);
+/// Adds a list to what a role runs in each step, for one that many steps later.
+abi::TimetableEntry &addAhead(abi::Role &role, const std::string &list, int32_t step) {
+  abi::TimetableEntry &entry = addEntry(role, abi::stepTimetable, list);
+  entry.set_step(step);
+  return entry;
 }
 
+/// Rank 0 sends a step ahead, with one message under way at a time.
 HandProgram overlappingSteps() {
   HandProgram program(2);
-  program.list("begin", "send x 1", 0);
-  program.list("go on", "wait x, send x 1", 0);
-  program.list("end", "wait x", 0);
+  program.list("send", "send x 1", 0);
+  program.list("sent", "wait x", 0);
   program.list("take", "recv x 0, wait x", 1);
-  addSteps(program.addRole("ahead", {0}), "begin", "go on", "end");
-  addSteps(program.addRole("behind", {1}), "", "take", "");
+  abi::Role &ahead = program.addRole("ahead", {0});
+  addAhead(ahead, "sent", 0);
+  addAhead(ahead, "send", 1);
+  addAhead(program.addRole("behind", {1}), "take", 0);
+  return program;
+}
+
+/// Rank 0 sends `depth` steps ahead, and waits for what it has sent in the step itself: each message under way has a
+/// place.
+HandProgram deepSteps(int32_t depth, uint32_t places) {
+  HandProgram program(2);
+  program.list("send", "send x 1", 0);
+  program.list("sent", "wait x", 0);
+  program.list("take", "recv x 0, wait x", 1);
+  abi::Role &ahead = program.addRole("ahead", {0}, places);
+  for (abi::TimetableEntry *entry : {&addAhead(ahead, "send", depth), &addAhead(ahead, "sent", 0)})
+    entry->add_turns(places);
+  addAhead(program.addRole("behind", {1}), "take", 0);
   return program;
 }
 
 TEST(Steps, ThatOverlapAreCertifiedForAnyNumber) {
   HandProgram program = overlappingSteps();
   abi::Certificate certificate = timing::certify(program.manifest);
-  EXPECT_EQ(certificate.timetables(0).steps(), 2u);
+  EXPECT_EQ(certificate.timetables(0).steps(), 3u);
   for (int64_t steps : {1, 2, 3, 7})
     for (uint64_t seed = 0; seed < 20; ++seed)
       EXPECT_TRUE(Adversary(program.manifest, "step", steps).run(seed, Device::RoomForOne)) << steps;
@@ -198,9 +212,10 @@ TEST(Steps, CannotWaitForLaterOnes) {
   program.list("none", "copy c, wait c", 0);
   program.list("sent", "wait x", 0);
   program.list("take", "recv x 0, wait x", 1);
-  addSteps(program.addRole("ahead", {0}), "", "none", "send");
-  abi::timetableIn(*program.manifest.mutable_roles(0), abi::stepTimetable).mutable_drain()->Add()->set_list("sent");
-  addSteps(program.addRole("behind", {1}), "", "take", "take");
+  abi::Role &ahead = program.addRole("ahead", {0});
+  for (const char *list : {"none", "send", "sent"})
+    addAhead(ahead, list, 0);
+  addAhead(program.addRole("behind", {1}), "take", 1);
   EXPECT_EQ(refusalOf(program.manifest), "its step can hang: rank 1 (behind) waits in list 'take' (command 1) for the "
                                          "receive of 'x' from rank 0, which rank 0 (ahead) never sends");
   EXPECT_FALSE(Adversary(program.manifest, "step", 2).run(0, Device::RoomForAll));
@@ -208,9 +223,27 @@ TEST(Steps, CannotWaitForLaterOnes) {
 
 TEST(Steps, ThatEndWithSomethingUnderWayAreRefused) {
   HandProgram program = overlappingSteps();
-  program.manifest.mutable_roles(0)->mutable_timetables(0)->mutable_drain(0)->set_list("go on");
+  entriesOf(program.manifest).SwapElements(0, 1);
+  entriesOf(program.manifest).RemoveLast(); // which waits for what has been sent
   EXPECT_EQ(refusalOf(program.manifest),
-            "in its step rank 0 never waits for the send of 'x' to rank 1 that it starts in list 'go on' (command 1)");
+            "in its step rank 0 never waits for the send of 'x' to rank 1 that it starts in list 'send' (command 0)");
+}
+
+TEST(Steps, MoveOnFromPlaceToPlace) {
+  for (int32_t depth : {1, 2, 3, 5})
+    for (int32_t more : {0, 1, 4}) {
+      HandProgram program = deepSteps(depth, static_cast<uint32_t>(depth + 1 + more));
+      abi::Certificate certificate = timing::certify(program.manifest);
+      EXPECT_EQ(certificate.timetables(0).steps(), static_cast<uint32_t>(depth + 2));
+      for (int64_t steps : {1, 2, 3, 9})
+        for (uint64_t seed = 0; seed < 5; ++seed)
+          EXPECT_TRUE(Adversary(program.manifest, "step", steps).run(seed, Device::RoomForOne))
+              << depth << " " << steps;
+    }
+  EXPECT_THAT(refusalOf(deepSteps(3, 3).manifest),
+              testing::AllOf(testing::HasSubstr("rank 0 starts the send of 'x' to rank 1 in list 'send'"),
+                             testing::HasSubstr("with the same token, is still to be waited for")))
+      << "four are under way";
 }
 
 //===----------------------------------------------------------------------===//

@@ -243,7 +243,7 @@ TEST(PipelineData, OtherProgramsAndPartsOfStepsAreNotTaken) {
 TEST(PipelineData, IsOfPipelinesWhoseStepsDoNotOverlap) {
   abi::Manifest manifest = pipelineManifest();
   EXPECT_TRUE(hasPipeline(manifest));
-  abi::timetableIn(*manifest.mutable_roles(1), abi::stepTimetable).add_startup()->set_list("receive.1");
+  abi::timetableIn(*manifest.mutable_roles(1), abi::stepTimetable).mutable_period(0)->set_step(1);
   EXPECT_FALSE(hasPipeline(manifest));
   manifest = pipelineManifest();
   manifest.mutable_mesh()->mutable_axes(0)->set_name("tp");

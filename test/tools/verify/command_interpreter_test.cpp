@@ -224,10 +224,9 @@ TEST_F(CommandLists, EachRankWalksItsOwnTimetable) {
   wait(1);
   twice(y, x, 1);
   abi::Timetable &other = abi::timetableIn(*manifest.mutable_roles(1), abi::stepTimetable);
-  *other.add_startup() = other.period(0);
+  *other.add_period() = other.period(0);
   other.mutable_period(0)->set_list("micro");
-  *other.add_drain() = other.period(0);
-  other.add_drain()->set_list("micro 2");
+  other.mutable_period(1)->set_step(1);
   std::vector<std::string> entered;
   ASSERT_EQ(run({0, 1}), "");
   CommandInterpreter::Watch watch;
@@ -235,7 +234,7 @@ TEST_F(CommandLists, EachRankWalksItsOwnTimetable) {
     entered.push_back(std::to_string(rank) + " " + timed.entry->list() + " " + std::to_string(timed.step));
   };
   interpreter->runTimetable(abi::stepTimetable, 2, watch);
-  EXPECT_THAT(entered, ElementsAre("0 micro 0", "1 micro 2 0", "1 micro 0", "1 micro 1", "0 micro 1", "1 micro 2 1"));
+  EXPECT_THAT(entered, ElementsAre("0 micro 0", "1 micro 2 -1", "1 micro 0", "1 micro 2 0", "1 micro 1", "0 micro 1"));
 }
 
 // Of three ranks the first and the last meet.

@@ -201,9 +201,10 @@ TEST_F(FileLayoutTest, EachEntryOfATimetableCounts) {
   EXPECT_THAT(timetables([](abi::Manifest &manifest) { test::entriesOf(manifest).Mutable(2)->set_beside(true); }),
               HasSubstr("update of stage 0 and step 0 beside the one before; the model's"));
   EXPECT_THAT(timetables([](abi::Manifest &manifest) {
-                abi::timetableIn(*manifest.mutable_roles(0), abi::stepTimetable).add_drain()->set_list("update");
+                for (uint32_t turns : {0, 2})
+                  test::entriesOf(manifest).Mutable(2)->add_turns(turns);
               }),
-              HasSubstr("update, at last update; the model's"));
+              HasSubstr("update in turns of 0 2; the model's"));
   EXPECT_THAT(timetables([](abi::Manifest &manifest) { test::entriesOf(manifest, abi::evaluationTimetable).Clear(); }),
               HasSubstr("its evaluation runs ; the model's: eval 0"));
   EXPECT_THAT(timetables([](abi::Manifest &manifest) { test::entriesOf(manifest, "other").Add()->set_list("eval"); }),

@@ -46,7 +46,7 @@ void ForecastMemory::executed(const timing::Executed &executed) {
 std::string ForecastMemory::placeOf(const OfClass &own, size_t command) const {
   const std::vector<size_t> &firsts = own.memory.firstCommands();
   auto entry = static_cast<size_t>(std::ranges::upper_bound(firsts, command) - firsts.begin()) - 1;
-  std::vector<abi::TimedEntry> entries = abi::unroll(abi::timetableOf(own.role, abi::stepTimetable), 1);
+  abi::Unrolled entries = abi::unroll(abi::timetableOf(own.role, abi::stepTimetable), 1);
   abi::CommandList list = abi::Resolver(manifest, own.role).resolve(*entries[entry].entry);
   auto number = static_cast<int>(command - firsts[entry]);
   return fmt::format("at {} ({}, command {})", abi::locationOf(manifest, list.commands(number)), list.name(), number);

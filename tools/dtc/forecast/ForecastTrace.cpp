@@ -24,7 +24,7 @@ struct ForecastTrace::OfClass {
 
   const abi::Role &role;
   abi::Resolver resolver;
-  std::vector<abi::TimedEntry> entries;
+  abi::Unrolled entries;
   std::map<std::string, abi::CommandList> lists;
   Trace trace;
 };

@@ -24,7 +24,8 @@ static constexpr size_t MostSpacePoints = 1500;
 using StepCommand = std::pair<std::string, int64_t>;
 
 static std::vector<StepCommand> commandsOf(const abi::Role &role, const timing::StepMemory &memory) {
-  std::vector<abi::TimedEntry> entries = abi::unroll(abi::timetableOf(role, abi::stepTimetable), /*steps=*/1);
+  const abi::Timetable &timetable = abi::timetableOf(role, abi::stepTimetable);
+  abi::Unrolled entries = abi::unroll(timetable, abi::stepsToJudge(timetable)); // as StepMemory does
   std::vector<StepCommand> commands;
   for (size_t entry = 0; entry < entries.size(); ++entry)
     for (size_t at = memory.firstCommands()[entry]; at < memory.firstCommands()[entry + 1]; ++at)

@@ -35,11 +35,7 @@ static std::vector<int64_t> ranksOfPipeline(const abi::Mesh &mesh) {
 }
 
 bool hasPipeline(const abi::Manifest &manifest) {
-  bool stepsOverlap = std::ranges::any_of(manifest.roles(), [](const abi::Role &role) {
-    const abi::Timetable &step = abi::timetableOf(role, abi::stepTimetable);
-    return !step.startup().empty() || !step.drain().empty();
-  });
-  return ranksOfPipeline(manifest.mesh()).size() > 1 && !stepsOverlap;
+  return ranksOfPipeline(manifest.mesh()).size() > 1 && abi::stepsAhead(manifest, abi::stepTimetable) == 0;
 }
 
 static std::optional<timetables::Kind> passOf(abi::CommandList::Duty duty) {
