@@ -333,11 +333,15 @@ def DT_EntryAttr : DT_Attr<"Entry", "entry"> {
   let summary = "Runs a function once, as an entry of a timetable.";
   let description = [{
     For a micro-batch, unless none is given, and in one place of each of the memory's spaces: place 0 of those that are
-    not listed. Syntax: `#dt.entry<@micro.forward.1, micro_batch = 3, places = [0, 0, 2]>`.
+    not listed. Where steps overlap, `step` says for how many steps later than the running one, and `turns` through how
+    many places of each space the entry moves on from step to step: for step s of a run it works in place (place + s) mod
+    turns; 0 turns: it stays. Syntax: `#dt.entry<@micro.forward.1, micro_batch = 3, places = [0, 0, 2]>`,
+    `#dt.entry<@micro_last.forward.0, micro_batch = 0, step = 3, turns = [0, 0, 4]>`.
   }];
   let parameters = (ins "FlatSymbolRefAttr":$function, DefaultValuedParameter<"int64_t", "-1">:$micro_batch,
-                    OptionalArrayRefParameter<"int64_t">:$places);
-  let assemblyFormat = [{ `<` $function (`,` `micro_batch` `=` $micro_batch^)? (`,` `places` `=` `[` $places^ `]`)? `>` }];
+                    DefaultValuedParameter<"int64_t", "0">:$step, OptionalArrayRefParameter<"int64_t">:$places,
+                    OptionalArrayRefParameter<"int64_t">:$turns);
+  let hasCustomAssemblyFormat = 1;
 }
 
 def DT_TimetableAttr : DT_Attr<"Timetable", "timetable"> {

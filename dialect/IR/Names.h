@@ -19,6 +19,9 @@ inline constexpr llvm::StringLiteral stageRanks = "dt.stage_ranks", splitsBackwa
 /// Of a module with timetables, if present: a stage adds its micro-batches up in the order in which the step's timetable
 /// has them, which is not ascending.
 inline constexpr llvm::StringLiteral sumsByTimetable = "dt.sums_by_timetable";
+/// If present, each stage updates its parameters by itself after each backward pass, while later steps are under way; a
+/// backward pass reads the parameters that its forward pass has read (docs/pipelines.md, PipeDream).
+inline constexpr llvm::StringLiteral asynchronous = "dt.asynchronous";
 /// The gradients whose late rows are gathered, where nobody chose: strings in the form that dt-gather-rows takes.
 inline constexpr llvm::StringLiteral rows = "dt.rows";
 /// Of a module whose functions are in order: an array of #dt.timetable.

@@ -5,6 +5,7 @@
 #include "timing/timetables/check.h"
 #include "timing/timetables/csv.h"
 #include "timing/timetables/named.h"
+#include "timing/timetables/pipedream.h"
 
 #include <algorithm>
 #include <fmt/ranges.h>
@@ -15,10 +16,29 @@ namespace dtc {
 using namespace timetables;
 
 std::string findUnknownTimetable(std::string_view chosen) {
-  if (isCsv(chosen) || findNamed(chosen))
+  if (isCsv(chosen) || findNamed(chosen) || overlapsSteps(chosen))
     return "";
-  return fmt::format("timetable: there is no '{}'; there are {}", chosen,
-                     fmt::join(allNamed() | std::views::transform(&Named::name), ", "));
+  return fmt::format("timetable: there is no '{}'; there are {} and {}", chosen,
+                     fmt::join(allNamed() | std::views::transform(&Named::name), ", "), pipedream::name);
+}
+
+bool overlapsSteps(std::string_view chosen) { return chosen == pipedream::name; }
+
+std::string findOverlapMisfit(std::string_view chosen, const PipelineShape &shape) {
+  if (shape.ranks < 2)
+    return fmt::format("{} overlaps the steps of a pipeline, and there is none: give the mesh an axis pp, or leave the "
+                       "timetable out",
+                       chosen);
+  if (shape.stages != 0 && shape.stages != shape.ranks)
+    return fmt::format("{} takes one stage a rank, and there are {} stages on {} ranks: say how many layers each of {} "
+                       "stages has",
+                       chosen, shape.stages, shape.ranks, shape.ranks);
+  if (shape.microBatches != 1)
+    return fmt::format(
+        "{} updates the parameters after each micro-batch, and a step has {} of them: set accumulation = "
+        "1, and global_batch to what a micro-batch has",
+        chosen, shape.microBatches);
+  return "";
 }
 
 /// One that was read fits the program that it is for.
@@ -47,6 +67,8 @@ Timetable timetableFor(std::string_view chosen, const PipelineShape &shape) {
   if (std::string problem = findUnknownTimetable(chosen); !problem.empty())
     throw Error(ExitCode::BadInput, problem);
   const Named *named = findNamed(chosen);
+  if (!named)
+    throw Error(ExitCode::BadInput, fmt::format("{} has no step by itself: its steps overlap", chosen));
   if (shape.stages % shape.ranks != 0)
     throw Error(ExitCode::BadInput, fmt::format("{} stages on {} ranks: each rank takes equally many stages; say how many "
                                                 "layers each of {} or {} stages has",

@@ -1,5 +1,6 @@
 // Builds @reduce: a step's reduced gradients, loss, count and norm.
 #include "dialect/IR/Expression.h"
+#include "passes/differentiate/Applies.h"
 #include "passes/differentiate/Passes.h"
 #include "passes/differentiate/Signature.h"
 #include "runtime/abi/outputs.h"
@@ -24,6 +25,8 @@ struct Gradient {
 };
 
 struct BuildReduction : dtc::impl::BuildReductionBase<BuildReduction> {
+  using BuildReductionBase::BuildReductionBase;
+
   void runOnOperation() override {
     func::FuncOp micro = requireFunction(getOperation(), dt::function::micro);
     if (!micro)
@@ -41,7 +44,29 @@ struct BuildReduction : dtc::impl::BuildReductionBase<BuildReduction> {
       if (argument.port.getKind() == dt::PortKind::Gradient)
         gradients.push_back(
             {argument.port.getName(), reduce.getArgument(index), dt::marksOf(terminator->getOperand(index)).layer});
-    build(reduce, gradients);
+    asynchronous ? buildAsynchronous(reduce, gradients) : build(reduce, gradients);
+  }
+
+  /// What a stage knows that updates by itself, and what the host is told.
+  void buildAsynchronous(func::FuncOp reduce, ArrayRef<Gradient> gradients) {
+    PurposeListener listener;
+    listener.setMarks({{}, dt::DirectionAttr::get(&getContext(), dt::Direction::Update)});
+    listener.setPurpose("gate");
+    OpBuilder builder(&getContext(), &listener);
+    builder.setInsertionPointToStart(&reduce.getBody().front());
+    Arguments arguments(reduce);
+    Results results;
+    for (const Gradient &gradient : gradients)
+      results.add(gradient.value, dt::PortKind::ReducedGradient, gradient.name);
+    Expr lossSum(builder, reduce.getLoc(), arguments.get(dt::PortKind::Share, "micro_loss_sum"));
+    Expr count = lossSum.with(arguments.get(dt::PortKind::Share, "micro_token_count"));
+    results.add(lossSum, dt::PortKind::Output, abi::output::lossSum.name);
+    results.add(count, dt::PortKind::Output, abi::output::tokenCount.name);
+    results.add(asNumber(changesState(isFinite(lossSum), count), builder.getF32Type()), dt::PortKind::Output,
+                abi::output::updateApplied.name);
+    results.add(lossSum, dt::PortKind::Share, stepLossSum);
+    results.add(count, dt::PortKind::Share, stepTokenCount);
+    results.finish(reduce);
   }
 
   void build(func::FuncOp reduce, ArrayRef<Gradient> gradients) {

@@ -1,6 +1,7 @@
 // Builds @update: clipping, the optimizer's formulas and the gate in front of the state, on whole parameters.
 #include "dialect/IR/Expression.h"
 #include "dialect/IR/Locations.h"
+#include "passes/differentiate/Applies.h"
 #include "passes/differentiate/Passes.h"
 #include "passes/differentiate/Signature.h"
 #include "runtime/abi/optimizers.h"
@@ -8,7 +9,7 @@
 
 #include "mlir/IR/TypeUtilities.h"
 
-#include <limits>
+#include <fmt/format.h>
 #include <map>
 #include <memory>
 
@@ -141,6 +142,12 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
       module.emitError("has no dt.parameters");
       return signalPassFailure();
     }
+    if (asynchronous && clipNorm != 0) {
+      module.emitError() << fmt::format("pipedream updates each stage by itself: clipping by a norm over all stages "
+                                        "(clip_norm = {}) would make them wait for each other; set clip_norm = 0",
+                                        double(clipNorm));
+      return signalPassFailure();
+    }
     if (failed(chooseOptimizer()))
       return signalPassFailure();
     auto list = llvm::to_vector(parameters.getAsRange<dt::ParamAttr>());
@@ -197,8 +204,12 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
     auto addScalar = [&](dt::PortAttr port) {
       arguments.push_back({RankedTensorType::get({}, builder.getF32Type()), port, NameLoc::get(port.getName())});
     };
-    for (const abi::Output &output : {abi::output::lossSum, abi::output::tokenCount, abi::output::gradientNorm})
-      addScalar(dt::PortAttr::get(&getContext(), dt::PortKind::Output, output.name));
+    if (asynchronous)
+      for (StringRef share : {stepLossSum, stepTokenCount})
+        addScalar(dt::PortAttr::get(&getContext(), dt::PortKind::Share, share));
+    else
+      for (const abi::Output &output : {abi::output::lossSum, abi::output::tokenCount, abi::output::gradientNorm})
+        addScalar(dt::PortAttr::get(&getContext(), dt::PortKind::Output, output.name));
     addScalar(inputPort(&getContext(), dt::SourceKind::LearningRate));
     if (isScaled())
       addScalar(inputPort(&getContext(), dt::SourceKind::LossScale));
@@ -253,18 +264,10 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
     for (auto [index, slot] : llvm::enumerate(slots))
       for (auto [parameter, values] : llvm::zip(parameters, updated))
         results.add(values.slots[index], unplacedPort(dt::PortKind::Slot, parameter.getName(), slot));
-    Expr applies(builder, update.getLoc(), scalars.applies);
-    results.add(applies.apply<dt::ConvertOp>(applies.typeWith(builder.getF32Type()), scalars.applies),
-                dt::PortKind::Output, abi::output::updateApplied.name);
+    if (!asynchronous)
+      results.add(asNumber(Expr(builder, update.getLoc(), scalars.applies), builder.getF32Type()), dt::PortKind::Output,
+                  abi::output::updateApplied.name);
     results.finish(update);
-  }
-
-  /// True where the number is neither infinite nor NaN: comparisons are ordered.
-  static Expr isFinite(Expr number) {
-    double largest = std::numeric_limits<float>::max();
-    Expr below = number.compare(dt::CompareDirection::LE, number.splat(largest));
-    Expr above = number.compare(dt::CompareDirection::GE, number.splat(-largest));
-    return below.apply<dt::AndOp>(below, above);
   }
 
   /// The optimizer's formula applied to one parameter, to its gradient, itself and its slots: its new state.
@@ -321,16 +324,20 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
   }
 
   Scalars buildScalars(OpBuilder &builder, Location loc, const Arguments &arguments) {
-    auto output = [&](const abi::Output &output) { return arguments.get(dt::PortKind::Output, output.name); };
-    Expr count(builder, loc, output(abi::output::tokenCount));
+    auto number = [&](const abi::Output &output, StringRef share) {
+      return asynchronous ? arguments.get(dt::PortKind::Share, share)
+                          : arguments.get(dt::PortKind::Output, output.name);
+    };
+    Expr count(builder, loc, number(abi::output::tokenCount, stepTokenCount));
     Expr rate = count.with(arguments.get(dt::SourceKind::LearningRate));
-    Expr norm = count.with(output(abi::output::gradientNorm));
-    Expr finite = isFinite(count.with(output(abi::output::lossSum)));
-    finite = finite.apply<dt::AndOp>(finite, isFinite(norm));
-    Expr applies = finite.apply<dt::AndOp>(finite, count.compare(dt::CompareDirection::GT, count.splat(0)));
+    Expr finite = isFinite(count.with(number(abi::output::lossSum, stepLossSum)));
+    Value norm = arguments.get(dt::PortKind::Output, abi::output::gradientNorm.name);
+    if (norm)
+      finite = finite.apply<dt::AndOp>(finite, isFinite(count.with(norm)));
+    Expr applies = changesState(finite, count);
     Expr scale = 1.0 / maximum(count, 1);
     if (clipNorm != 0)
-      scale = minimum(clipNorm / (norm + 1e-6), 1) * scale;
+      scale = minimum(clipNorm / (count.with(norm) + 1e-6), 1) * scale;
     if (Value lossScale = arguments.get(dt::SourceKind::LossScale))
       scale = scale / count.with(lossScale);
     Scalars scalars{applies, scale, {}, {}};

@@ -149,6 +149,12 @@ struct Differentiate : dtc::impl::DifferentiateBase<Differentiate> {
     func::FuncOp loss = requireFunction(getOperation(), dt::function::loss);
     if (!loss)
       return signalPassFailure();
+    if (asynchronous && scaled) {
+      getOperation().emitError("pipedream updates each stage by itself: a loss scale, which f16 needs, would make "
+                               "stages wait for each other; "
+                               "compute in bf16 or f32, and let gradients travel so");
+      return signalPassFailure();
+    }
     std::optional<unsigned> lossIndex = findOutput(loss, abi::output::lossSum.name),
                             countIndex = findOutput(loss, abi::output::tokenCount.name);
     if (!lossIndex || !countIndex) {
@@ -192,8 +198,8 @@ struct Differentiate : dtc::impl::DifferentiateBase<Differentiate> {
       return failure();
 
     Results results;
-    results.addPartial(lossSum, dt::PortKind::Share, "micro_loss_sum");
-    results.addPartial(tokenCount, dt::PortKind::Share, "micro_token_count");
+    for (auto [sum, name] : {std::pair(lossSum, "micro_loss_sum"), std::pair(tokenCount, "micro_token_count")})
+      asynchronous ? results.add(sum, dt::PortKind::Share, name) : results.addPartial(sum, dt::PortKind::Share, name);
     for (auto [parameter, name] : llvm::zip(parameters, names))
       results.addPartial(backward.getGradient(parameter), dt::PortKind::Gradient, name);
     backward.markDirections(parameters);

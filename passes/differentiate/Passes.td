@@ -102,8 +102,12 @@ def Differentiate : DifferentiatePass<"dt-differentiate"> {
     a gradient for each parameter in the order of the arguments). Takes time linear in the number of operations.
     With `scaled` @micro has an input from loss_scale, which all gradients are multiplied by: small ones of f16 would
     vanish. Later passes find it among the arguments, and divide it out of norm and update.
+    With `asynchronous` micro_loss_sum and micro_token_count are whole: the stages of a pipeline update their parameters
+    by themselves (docs/pipelines.md, PipeDream), so the last stage must know both before the backward pass. It is an
+    error together with `scaled`.
   }];
-  let options = [Option<"scaled", "scaled", "bool", "false", "gradients of loss_sum times an input from loss_scale">];
+  let options = [Option<"scaled", "scaled", "bool", "false", "gradients of loss_sum times an input from loss_scale">,
+                 Option<"asynchronous", "asynchronous", "bool", "false", "the sums over the batch are whole at once">];
 }
 
 def BuildEvaluation : DifferentiatePass<"dt-build-evaluation"> {
@@ -167,7 +171,11 @@ def BuildReduction : DifferentiatePass<"dt-build-reduction"> {
     gradient, so that a non-finite one names its parameter; grad_norm is the norm of the mean gradient, √(Σ
     grad_square_sums) / max(token_count, 1). local_loss_sum is the micro-batches' own, which stays partial. Requires
     @micro.
+    With `asynchronous`: (gradients, micro_loss_sum, micro_token_count) -> (reduced gradients, loss_sum, token_count,
+    update_applied, step_loss_sum, step_token_count). The last two are shares of each stage, for its update. There are no
+    norms: they would need the gradients of all stages.
   }];
+  let options = [Option<"asynchronous", "asynchronous", "bool", "false", "what stages know that update by themselves">];
 }
 
 def BuildUpdate : DifferentiatePass<"dt-build-update"> {
@@ -184,12 +192,15 @@ def BuildUpdate : DifferentiatePass<"dt-build-update"> {
     Stochastic gradient descent, as PyTorch's:
       g ← g + weight_decay p,  m ← momentum m + g,  p ← p - lr m;  without momentum there is no m.
     Weight decay applies to parameters whose #dt.param says `decays`.
+    With `asynchronous` the shares step_loss_sum and step_token_count take the place of the outputs loss_sum and
+    token_count, there is no norm, and @reduce says whether the update is applied. A clip-norm other than 0 is an error.
     Requires `dt.parameters`.
   }];
   let options = [
     Option<"optimizer", "optimizer", "std::string", "\"adamw\"", "one of runtime/abi/optimizers.h">,
     ListOption<"settings", "settings", "std::string", "the optimizer's own, \"beta1=0.9\"; others have their defaults">,
     Option<"clipNorm", "clip-norm", "double", "0.0", "greatest norm of the mean gradient; 0: unbounded">,
+    Option<"asynchronous", "asynchronous", "bool", "false", "each stage of a pipeline updates by itself">,
   ];
 }
 

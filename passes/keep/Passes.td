@@ -286,7 +286,9 @@ def Cut : Pass<"dt-cut", "mlir::ModuleOp"> {
     ```
     Where operations go: passes/keep/StageHomes.h. The gradient of a parameter that several stages read is added up over
     them; all stages know what the host is told, and what an update needs to know about all gradients. The module gets
-    `dt.stages`, each stage's layers. Requires: marks on all operations.
+    `dt.stages`, each stage's layers. With `dt.asynchronous` stages update by themselves: a forward pass stashes the
+    parameters that its backward pass reads, except in the last stage, and what the last stage's forward pass makes for the
+    update goes back through all stages. Requires: marks on all operations.
   }];
   let dependentDialects = ["mlir::dt::DTDialect"];
 }

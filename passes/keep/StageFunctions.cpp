@@ -162,9 +162,12 @@ FailureOr<Value> StageFunctions::get(Value value, Place place) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     DictionaryAttr attributes = original.getArgAttrDict(argument.getArgNumber());
     PortAttr port = portIn(attributes);
+    bool isWeight = port.getKind() == PortKind::Parameter || port.getKind() == PortKind::Copy;
+    if (cut.asynchronous && isWeight && place.pass == Backward && place.number + 1 < cut.stages())
+      return getStashedParameter(argument, place.number);
     if (place.pass != Once) {
       attributes = ofStage(attributes, place.number);
-      if (duty.getTask() == Task::Both && (port.getKind() == PortKind::Parameter || port.getKind() == PortKind::Copy))
+      if (duty.getTask() == Task::Both && isWeight)
         parameters[port.getName()] |= StageSet::of(place.number);
     }
     return part.values[value] = addArgument(part, value.getType(), attributes, argument.getLoc());
@@ -175,8 +178,7 @@ FailureOr<Value> StageFunctions::get(Value value, Place place) {
       return failure();
     return part.values.lookup(value);
   }
-  FailureOr<Value> found =
-      place.pass == Once ? getFromPasses(value, place.number) : getFromElsewhere(value, place);
+  FailureOr<Value> found = place.pass == Once ? getFromPasses(value, place.number) : getFromElsewhere(value, place);
   if (failed(found))
     return failure();
   return part.values[value] = *found;
@@ -245,6 +247,8 @@ FailureOr<Value> StageFunctions::getFromNeighbour(Value value, Place place, int6
 
 /// What a rank's stages have made, added up.
 FailureOr<Value> StageFunctions::getFromPasses(Value value, int64_t rank) {
+  if (homes.comesBack(value))
+    return getFromFirstStage(value, rank);
   Pass made = passOf(value.getDefiningOp());
   StageSet has = homes.of(value).where & cut.stagesOf(rank);
   if (made == Once || has.isEmpty())
@@ -422,6 +426,11 @@ LogicalResult StageFunctions::returnAll() {
     Operation *maker = result.get().getDefiningOp();
     if (!maker || homes.of(maker).isOnDemand())
       return original.emitError("result ") << result.getOperandNumber() << " is made by no stage of the pipeline";
+    if (homes.comesBack(result.get()) && portIn(attributes).getKind() == PortKind::Share) {
+      if (failed(returnFromEachStage(result)))
+        return failure();
+      continue;
+    }
     bool isExchanged = homes.readsExchanged(result);
     Pass pass = isExchanged ? Once : passOf(maker);
     for (int64_t number : (isExchanged ? homes.exchangedOver(result.get()) : homes.of(maker).where).numbers()) {

@@ -11,6 +11,10 @@
 //                         `sent_gradient` and `received_gradient`
 //
 // What is done once reads what the passes return: a summand of each of the rank's stages.
+//
+// Where stages update by themselves (StageCut::asynchronous), parameters may have changed between the two passes. So a
+// forward pass stashes the parameters that its backward pass reads, except in the last stage, where nothing comes
+// between the two.
 #pragma once
 
 #include "passes/analysis/StoredValues.h"
@@ -61,7 +65,10 @@ private:
   mlir::FailureOr<mlir::Value> get(mlir::Value value, Place place);
   mlir::FailureOr<mlir::Value> getFromElsewhere(mlir::Value value, Place place);
   mlir::FailureOr<mlir::Value> getFromEarlier(mlir::Value value, Place place, Pass earlier);
+  mlir::FailureOr<mlir::Value> getStashedParameter(mlir::BlockArgument parameter, int64_t stage);
   mlir::FailureOr<mlir::Value> getFromPasses(mlir::Value value, int64_t rank);
+  mlir::FailureOr<mlir::Value> getFromFirstStage(mlir::Value value, int64_t rank);
+  mlir::DictionaryAttr shareOf(mlir::Value value);
   mlir::FailureOr<mlir::Value> getFromNeighbour(mlir::Value value, Place place, int64_t from);
   mlir::FailureOr<mlir::Value> getOperand(mlir::OpOperand &operand, Place place);
   bool isMadeOnTheWay(mlir::Operation *maker);
@@ -78,6 +85,7 @@ private:
   mlir::FailureOr<mlir::Value> contribution(mlir::Value value, int64_t rank, mlir::OpBuilder &builder);
   mlir::LogicalResult exchange(mlir::Value value);
   mlir::LogicalResult returnAll();
+  mlir::LogicalResult returnFromEachStage(mlir::OpOperand &result);
   void finish();
   /// Names of values, of which each has one.
   struct Names {

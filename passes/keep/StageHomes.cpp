@@ -71,8 +71,16 @@ Home StageHomes::of(Value value) const {
   return argument ? homeOfArgument(portOf(argument), Direction::WeightGradient) : of(value.getDefiningOp());
 }
 
+bool StageHomes::comesBack(Value value) const {
+  Operation *maker = cut.asynchronous ? value.getDefiningOp() : nullptr;
+  return maker && isForward(maker) && !of(maker).isOnDemand() &&
+         dutyOf(maker->getParentOfType<func::FuncOp>()).getTask() == Task::Both;
+}
+
 Home StageHomes::amongRanks(Value value) const {
   Home home = of(value);
+  if (comesBack(value))
+    return {StageSet::of(cut.rankOf.front())};
   if (Operation *maker = value.getDefiningOp(); !maker || isOfPasses(maker)) {
     home.where = cut.ranksOf(home.where);
     home.partial &= !home.where.hasOne(); // a rank adds up what its own stages have

@@ -4,7 +4,8 @@
 //   forward     outside the layers: to the last of the stages that made its operands (the head), else to the first (the
 //               embeddings)
 //   backward    outside the layers: to the first of the stages that made its operands
-//   update      done once a step, so it belongs to ranks along the pipeline, which may have several stages each: to those
+//   update      done once a step, so it belongs to ranks along the pipeline, which may have several stages each: to
+//   those
 //               that have its operands (those of a parameter), or to all
 //   on demand   what depends on parameters alone, or on what the host fills alone (masks, conversions, random numbers),
 //               belongs to nobody: who reads it makes it
@@ -13,6 +14,10 @@
 // Examples are the gradient of a parameter that several stages read (tied embeddings) and a vector of all parameters'
 // norms. What is linear in a partial value stays partial; whatever else reads one reads the result of an exchange
 // between the ranks. Exchanges come after the passes, when all stages are done with the step's last micro-batch.
+//
+// Where stages update by themselves (PipeDream), their passes for one step are far apart in time. Then nothing that all
+// gradients are needed for exists. What the last stage's forward pass makes for after the passes (loss and tokens) goes
+// back through all stages with the gradients, and is exchanged once the first stage has it.
 #pragma once
 
 #include "passes/analysis/StageSet.h"
@@ -28,6 +33,7 @@ struct StageCut {
   llvm::SmallVector<int64_t> rankOf = {0}; ///< of each stage
   int64_t ranks = 1;
   bool splitsBackward = false; ///< gradients of inputs and of weights are computed in passes of their own
+  bool asynchronous = false;   ///< each stage updates by itself after each backward pass
   llvm::MapVector<mlir::dt::LayerAttr, int64_t> stageOf;
 
   int64_t stages() const { return static_cast<int64_t>(rankOf.size()); }
@@ -74,6 +80,8 @@ public:
   Home of(mlir::Value value) const;
   /// The same in ranks, whoever made it.
   Home amongRanks(mlir::Value value) const;
+  /// Whether what is done after the passes has the value from the first stage, whichever has made it.
+  bool comesBack(mlir::Value value) const;
   /// The ranks that have a result after an exchange; empty where there is none.
   StageSet exchangedOver(mlir::Value value) const { return exchanged.lookup(value); }
   /// Whether an operation, or the return, reads the result of this operand's exchange.

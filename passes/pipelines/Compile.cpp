@@ -129,7 +129,21 @@ LogicalResult setStages(ModuleOp module, const CompileOptions &options, const Ch
   auto layers = module->getAttrOfType<DenseI64ArrayAttr>(module_attr::stageLayers);
   if (std::string problem = findUnknownTimetable(choices.timetable); !problem.empty())
     return module.emitError(problem);
-  if (ranks == 1 || options.what.generates)
+  if (options.what.generates)
+    return success();
+  if (overlapsSteps(choices.timetable)) {
+    std::string misfit =
+        findOverlapMisfit(choices.timetable, {.ranks = ranks,
+                                              .stages = layers ? static_cast<int64_t>(layers.size()) : 0,
+                                              .microBatches = options.what.accumulation});
+    if (!misfit.empty())
+      return module.emitError(misfit);
+    if (!options.what.asynchronous)
+      return module.emitError(choices.timetable) << ": the module's update waits for all stages (asynchronous)";
+    module->setAttr(module_attr::asynchronous, builder.getUnitAttr());
+    return success();
+  }
+  if (ranks == 1)
     return success();
   try {
     timetables::Timetable timetable = timetableFor(
@@ -250,7 +264,8 @@ FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &option
   if (!planner)
     return failure();
   std::optional<SearchedOrder> searched;
-  if (options.layout && options.scheduleEffort > 1 && !options.what.generates) {
+  bool isPredictable = options.layout && !overlapsSteps(options.choices.timetable);
+  if (isPredictable && options.scheduleEffort > 1 && !options.what.generates) {
     FailureOr<SearchedOrder> found =
         searchOrder(*planner, options.choices, *options.layout, {options.scheduleEffort, options.memoryLimit});
     if (failed(found))

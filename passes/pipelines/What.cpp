@@ -13,6 +13,7 @@ static BuildUpdateOptions updateOptions(const WhatOptions &options) {
   update.optimizer = options.optimizer;
   llvm::append_range(update.settings, options.settings);
   update.clipNorm = options.clipNorm;
+  update.asynchronous = options.asynchronous;
   return update;
 }
 
@@ -22,13 +23,13 @@ static void buildStep(OpPassManager &manager, const WhatOptions &options, bool i
   // A step computes gradients of each micro-batch, ...
   // Gradients in f16 would vanish: they are scaled.
   bool isScaled = options.compute == "f16" || options.gradients == "f16";
-  manager.addPass(createDifferentiate({isScaled}));
+  manager.addPass(createDifferentiate({isScaled, options.asynchronous}));
   if (isNarrow)
     manager.addPass(createNarrowGradients({options.gradients, accumulates}));
   if (accumulates)
     manager.addPass(createBuildAccumulation());
   // ... reduces them once, and updates the parameters.
-  manager.addPass(createBuildReduction());
+  manager.addPass(createBuildReduction({options.asynchronous}));
   if (isNarrow && accumulates)
     manager.addPass(createNarrowReduction({options.gradients}));
   manager.addPass(createBuildUpdate(updateOptions(options)));

@@ -54,6 +54,17 @@ struct ResultConflicts {
     return gradient && gradient.getType() == type ? gradient : BlockArgument();
   }
 };
+
+/// Of a copy of what a stage that updates by itself hands on as it came: a parameter, or what goes back through all.
+Marks marksOfPass(func::FuncOp function) {
+  DutyAttr duty = dutyOf(function);
+  if (!function->getParentOp()->hasAttr(module_attr::asynchronous) || !duty ||
+      (duty.getTask() != Task::Forward && duty.getTask() != Task::Backward))
+    return {};
+  Direction direction = duty.getTask() == Task::Forward ? Direction::Forward : Direction::InputGradient;
+  return {{}, DirectionAttr::get(function.getContext(), direction)};
+}
+
 struct CopyConflictingResults : dtc::impl::CopyConflictingResultsBase<CopyConflictingResults> {
   void runOnOperation() override {
     dtc::Kernels kernels(getOperation());
@@ -68,7 +79,7 @@ struct CopyConflictingResults : dtc::impl::CopyConflictingResultsBase<CopyConfli
       for (unsigned index : copies) {
         Value value = terminator->getOperand(index);
         auto copy = CopyOp::create(builder, value.getLoc(), value);
-        mark(copy, marksOf(value));
+        mark(copy, isa<BlockArgument>(value) ? marksOfPass(function) : marksOf(value));
         terminator->setOperand(index, copy);
       }
     }

@@ -211,8 +211,10 @@ def BuildTimetables : Pass<"dt-build-timetables", "mlir::ModuleOp"> {
     (passes/schedule/timetables/AddTransfers.h). What belongs to a micro-batch under way (stash, sent, received) takes the lowest place that is free from
     the entry that makes it to the last that needs it. Of a stage's functions for the first, the middle and the last micro-batch, the
     timetable's first pass of a kind runs the first one and its last pass the last one, whichever micro-batches they are of. Where a
-    stage does not add its micro-batches in ascending order, there is a warning, and the module gets `dt.sums_by_timetable`. It always
-    gets `dt.timetables`:
+    stage does not add its micro-batches in ascending order, there is a warning, and the module gets `dt.sums_by_timetable`.
+    With the kind `pipedream` steps overlap (timing/timetables/pipedream.h): the entries are those of one running step,
+    each for a step that many later, and what belongs to a step under way takes turns in as many places as steps need it
+    at once. The module gets `dt.timetables`:
     ```mlir
     #dt.timetable<"step", rank = 0, [<@micro.forward.0, micro_batch = 0>, <@micro_last.forward.0, micro_batch = 1, places = ...
     ```

@@ -4,6 +4,7 @@
 #include "dialect/IR/Locations.h"
 #include "dialect/IR/Names.h"
 #include "mlir/IR/Location.h"
+#include "passes/choices/PipelineTimetable.h"
 #include "passes/pipelines/search/Planner.h"
 #include "passes/pipelines/search/SearchOrder.h"
 #include "passes/place/Presets.h"
@@ -143,6 +144,7 @@ static void setOptions(CompileOptions &options, const CompileRequest &request, c
   options.where.strategyText = request.strategyText;
   options.where.entry = request.entry;
   options.choices = choicesOf(request, training);
+  options.what.asynchronous = !request.generate && overlapsSteps(options.choices.timetable);
   options.memoryLimit = request.memoryLimit;
   options.layout = request.layout;
   options.scheduleEffort = request.scheduleEffort;
@@ -294,9 +296,11 @@ void LoadedModel::searchTimetable(CompileOptions &options) {
   options.choices = timetable->choices;
 }
 
-/// Where a pipeline is cut. Without a cluster, or where the user says it, it can only be remarked on.
+/// Where a pipeline is cut. Without a cluster, or where the user says it, it can only be remarked on. Where steps overlap,
+/// nothing is predicted yet.
 void LoadedModel::chooseStages(CompileOptions &options) {
-  if (request.generate || !(request.layout || request.remarks) || !isPipeline(request, context))
+  if (request.generate || !(request.layout || request.remarks) || !isPipeline(request, context) ||
+      overlapsSteps(options.choices.timetable))
     return;
   Diagnostics diagnostics(context, withoutWarnings(request));
   std::unique_ptr<Planner> planner = Planner::create(*model.module, options);

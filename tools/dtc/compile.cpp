@@ -14,6 +14,7 @@
 
 #include "dialect/IR/Ops.h"
 #include "frontends/huggingface/Huggingface.h"
+#include "passes/choices/PipelineTimetable.h"
 #include "passes/place/Presets.h"
 #include "runtime/abi/mesh.h"
 #include "runtime/abi/timetables.h"
@@ -24,6 +25,7 @@
 #include "timing/events/forecast.h"
 #include "timing/events/step.h"
 #include "timing/timetables/named.h"
+#include "timing/timetables/pipedream.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -257,7 +259,8 @@ void compileToProgram(const CompileVerbOptions &options) {
 } // namespace
 
 static std::string checkTimetable(const std::string &text) {
-  if (llvm::StringRef(text).ends_with(".csv") || text == searchedTimetable || timetables::findNamed(text))
+  if (llvm::StringRef(text).ends_with(".csv") || text == searchedTimetable || timetables::findNamed(text) ||
+      overlapsSteps(text))
     return "";
   return fmt::format("'{}' is no timetable, and no file that ends in .csv", text);
 }
@@ -277,6 +280,7 @@ void dtc::addCompileRequest(CLI::App &verb, CompileRequest &request) {
   for (const timetables::Named &named : timetables::allNamed())
     names.emplace_back(named.name);
   names.emplace_back(searchedTimetable);
+  names.emplace_back(timetables::pipedream::name);
   verb.add_option("--timetable", request.timetable,
                   "How the stages of a pipeline (mesh axis pp) take the micro-batches: a name, auto for the fastest on "
                   "a cluster (dtc compile --cluster), or a .csv file as torch.distributed.pipelining has them")

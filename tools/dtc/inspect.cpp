@@ -146,11 +146,13 @@ char letterOf(abi::CommandList::Duty duty) {
 }
 
 /// "F0 F1 B0 F2 B1 B2", with the stage where the rank has several: "0F0 2F0"; only the first ones of a long sequence.
+/// Where steps overlap, with the step ahead of the running one instead: "F+3 B+0".
 std::string passesText(const abi::Manifest &manifest, const abi::Role &role) {
   constexpr int most = 32;
   std::string text;
   int passes = 0;
   bool hasSeveral = manifest.stages_size() > manifest.roles_size();
+  bool overlaps = abi::stepsAhead(manifest, abi::stepTimetable) > 0;
   for (const abi::TimetableEntry &entry : abi::timetableOf(role, abi::stepTimetable).period()) {
     auto list = std::ranges::find(manifest.lists(), entry.list(), [](const auto &each) { return each.name(); });
     char letter = letterOf(list->duty());
@@ -159,7 +161,7 @@ std::string passesText(const abi::Manifest &manifest, const abi::Role &role) {
     if (++passes > most)
       return text + " ...";
     text += fmt::format("{}{}{}{}", text.empty() ? "" : " ", hasSeveral ? std::to_string(entry.stage()) : "", letter,
-                        entry.micro_batch());
+                        overlaps ? fmt::format("+{}", entry.step()) : std::to_string(entry.micro_batch()));
   }
   return text;
 }
@@ -207,8 +209,9 @@ void printMadeAgain(const abi::Manifest &manifest, const abi::Role &role, const 
 void printRole(const abi::Manifest &manifest, const abi::Role &role) {
   if (manifest.stages_size() > 1) {
     sayHeading("\nPasses");
-    say(" of a step, forward and backward, by micro-batch ({})\n  {}\n", timetableTitle(manifest.timetable()),
-        passesText(manifest, role));
+    say(" of a step, forward and backward, by {} ({})\n  {}\n",
+        abi::stepsAhead(manifest, abi::stepTimetable) > 0 ? "how many steps they are ahead" : "micro-batch",
+        timetableTitle(manifest.timetable()), passesText(manifest, role));
   }
   sayHeading("\nCommands");
   say("    {:>24}{:>14}{:>14}{:>14}{:>10}\n", "launches", "collectives", "transfers", "waits", "a step");

@@ -5,6 +5,7 @@
 #include "timing/timetables/check.h"
 #include "timing/timetables/csv.h"
 #include "timing/timetables/named.h"
+#include "timing/timetables/pipedream.h"
 #include "timing/timetables/search.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Verbs.h"
@@ -49,7 +50,7 @@ std::string knownNames() {
 }
 
 std::string checkTimetable(const std::string &text) {
-  if (isFile(text) || text == searched || findNamed(text))
+  if (isFile(text) || text == searched || findNamed(text) || text == pipedream::name)
     return "";
   return fmt::format("'{}' is neither one of {} nor a file that ends in {}", text, knownNames(), fileSuffix);
 }
@@ -87,6 +88,10 @@ void makeTimetable(const ScheduleOptions &options, ScheduleAnswer &answer) {
     answer.timetable = readCsvFile(options.timetable);
     return;
   }
+  if (options.timetable == pipedream::name)
+    throw Error(ExitCode::BadInput, fmt::format("--timetable {}: its steps overlap, so that it has no step to draw by "
+                                                "itself; docs/pipelines.md has its period",
+                                                options.timetable));
   Shape shape = shapeOf(options);
   if (options.timetable != searched) {
     answer.timetable = generate(options.timetable, shape);

@@ -27,7 +27,8 @@ struct Cut : dtc::impl::CutBase<Cut> {
     cut.ranks = mesh ? std::max<int64_t>(1, mesh.getAxisSize(pipelineAxis)) : 1;
     cut.rankOf = dtc::stageRanksOf(getOperation());
     cut.splitsBackward = getOperation()->hasAttr(module_attr::splitsBackward);
-    if (failed(findLayers(functions)))
+    cut.asynchronous = getOperation()->hasAttr(module_attr::asynchronous);
+    if (failed(findLayers(functions)) || (cut.asynchronous && failed(requireWholeState(functions))))
       return signalPassFailure();
     writeStages();
     if (cut.stages() == 1)
@@ -98,7 +99,32 @@ private:
     if (failed(homes.place(function)))
       return failure();
     dtc::StageFunctions parts(function, cut, homes, parameters, gradients);
-    return parts.build();
+    if (failed(parts.build()))
+      return failure();
+    return cut.asynchronous ? requireOwnParameters(function) : success();
+  }
+
+  /// A stage keeps versions of what it stores, not of what it gathers.
+  LogicalResult requireWholeState(ArrayRef<func::FuncOp> functions) {
+    for (func::FuncOp function : functions)
+      for (BlockArgument argument : function.getArguments())
+        if (PortAttr port = portOf(argument); port.isState() && port.getComputed() != port.getStored())
+          return getOperation().emitError("pipedream: the ")
+                 << port.describe()
+                 << " is stored in pieces and gathered to be computed with (zero1, zero2, zero3, fsdp), "
+                 << "which cannot be kept in versions yet; take ddp or megatron, or another timetable";
+    return success();
+  }
+
+  /// Stages that have a parameter together would have to wait for each other at each update.
+  LogicalResult requireOwnParameters(func::FuncOp function) {
+    for (BlockArgument argument : function.getArguments())
+      if (dtc::StageSet stages = parameters.lookup(portOf(argument).getName()); stages.size() > 1)
+        return getOperation().emitError("pipedream updates each stage by itself, and stages ")
+               << stages.first() << " and " << stages.last() << " both read the parameter "
+               << portOf(argument).getName() << " (a tied embedding): they would have to wait for each other; untie it "
+               << "(tie_word_embeddings = false in the model's config.json), or take another timetable";
+    return success();
   }
 
   /// The forward pass of most stages does the same for the first micro-batch as for all others.

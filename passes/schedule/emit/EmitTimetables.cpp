@@ -53,10 +53,15 @@ static void emitEntry(EntryAttr entry, const Duties &duties, const llvm::StringM
     out.set_stage(static_cast<uint32_t>(duty.getStage()));
   if (entry.getMicroBatch() >= 0)
     out.set_micro_batch(entry.getMicroBatch());
+  out.set_step(static_cast<int32_t>(entry.getStep()));
   for (auto [space, place] : llvm::zip(role.spaces(), entry.getPlaces()))
     out.add_places(space.places() > 1 ? static_cast<uint32_t>(place) : 0);
   while (!out.places().empty() && *out.places().rbegin() == 0)
     out.mutable_places()->RemoveLast();
+  for (auto [space, turns] : llvm::zip(role.spaces(), entry.getTurns()))
+    out.add_turns(space.places() > 1 ? static_cast<uint32_t>(turns) : 0);
+  while (!out.turns().empty() && *out.turns().rbegin() == 0)
+    out.mutable_turns()->RemoveLast();
 }
 
 void emitTimetables(ModuleOp module, int64_t number, const llvm::StringMap<std::string> &listOf, abi::Role &role) {

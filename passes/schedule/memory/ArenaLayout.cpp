@@ -15,9 +15,12 @@ SmallVector<uint32_t> placesOf(ModuleOp module, int64_t role) {
   SmallVector<uint32_t> places(numSpaces, 1);
   if (auto timetables = module->getAttrOfType<ArrayAttr>(module_attr::timetables))
     for (auto timetable : timetables.getAsRange<TimetableAttr>())
-      for (EntryAttr entry : timetable.getRank() == role ? timetable.getEntries() : ArrayRef<EntryAttr>())
+      for (EntryAttr entry : timetable.getRank() == role ? timetable.getEntries() : ArrayRef<EntryAttr>()) {
         for (auto [most, place] : llvm::zip(places, entry.getPlaces()))
           most = std::max(most, static_cast<uint32_t>(place + 1));
+        for (auto [most, turns] : llvm::zip(places, entry.getTurns()))
+          most = std::max(most, static_cast<uint32_t>(turns));
+      }
   return places;
 }
 

@@ -51,6 +51,10 @@ public:
       entries.push_back({pass.function, pass.microBatch});
       if (func::FuncOp copy = copies.lookup({role, index}))
         entries.push_back({copy, pass.microBatch});
+      for (auto &[sent, messages] : underWay)
+        while (!messages.empty() && messages.front()->microBatch <= pass.settles)
+          awaitSent(sent);
+      entries.insert(entries.end(), pass.then.begin(), pass.then.end());
     }
     for (auto &[sent, messages] : underWay)
       while (!messages.empty())

@@ -6,6 +6,7 @@
 
 #include "runtime/abi/timetables.h"
 #include "runtime/support/error.h"
+#include "timing/timetables/pipedream.h"
 #include "timing/timetables/simulate.h"
 
 #include <map>
@@ -92,16 +93,15 @@ struct BuildTimetables : dtc::impl::BuildTimetablesBase<BuildTimetables> {
 
   void runOnOperation() override {
     ranks = dtc::rolesOf(getOperation());
+    bool overlaps = ranks > 1 && dtc::overlapsSteps(kind);
     SmallVector<int64_t> stageRanks{0};
     if (ranks > 1) {
       stageRanks = dtc::stageRanksOf(getOperation());
-      if (accumulation < ranks)
+      if (accumulation < ranks && !overlaps)
         warnOfBubble(static_cast<int64_t>(stageRanks.size()));
     }
-    FailureOr<NumberedRanks> step = stepEntries(static_cast<int64_t>(stageRanks.size()));
-    if (failed(step))
+    if (failed(overlaps ? addOverlappingSteps() : addSteps(static_cast<int64_t>(stageRanks.size()))))
       return signalPassFailure();
-    addTimetables(dtc::abi::stepTimetable, *step);
     addTimetables(dtc::abi::evaluationTimetable, forwardAlone(stageRanks, ranks));
     for (std::string_view name : {dtc::abi::refreshTimetable, dtc::abi::promptTimetable, dtc::abi::generationTimetable})
       addTimetables(name, NumberedRanks(ranks));
@@ -120,6 +120,73 @@ private:
         << stages << " stages with " << int64_t(accumulation) << " micro-batch" << (accumulation == 1 ? "" : "es")
         << " a step: its stages stand idle for " << percent * (ticks - busy) / ticks
         << " % of the time or more; raise accumulation";
+  }
+
+  LogicalResult addSteps(int64_t stages) {
+    FailureOr<NumberedRanks> step = stepEntries(stages);
+    if (failed(step))
+      return failure();
+    addTimetables(dtc::abi::stepTimetable, *step);
+    return success();
+  }
+
+  /// What a rank does once in a step, besides passes.
+  void addOnce(Task task, int64_t rank, int64_t step, std::vector<dtc::RunEntry> &entries) {
+    for (func::FuncOp function : dtc::functionsOf(getOperation(), rank))
+      if (DutyAttr duty = dutyOf(function);
+          duty && duty.getTask() == task && duty.getTimetable() == dtc::abi::stepTimetable)
+        entries.push_back({function, /*microBatch=*/-1, step});
+  }
+
+  /// The passes of a rank while step `running` of `steps` is the running one (timing/timetables/pipedream.h).
+  void addPasses(int64_t rank, int64_t running, int64_t steps, std::vector<dtc::PlannedPass> &passes) {
+    namespace pipedream = timetables::pipedream;
+    for (int64_t turn : {0, 1}) {
+      bool isForward = pipedream::beginsForward(rank) == (turn == 0);
+      int64_t step = running + (isForward ? pipedream::forwardAhead(ranks, rank) : pipedream::backwardAhead(rank));
+      timetables::Entry entry{.stage = static_cast<int32_t>(rank)};
+      entry.kind = isForward ? timetables::Kind::Forward : timetables::Kind::Backward;
+      func::FuncOp function = find(dtc::abi::stepTimetable, entry, /*number=*/0);
+      if (!function || step < 0 || step >= steps)
+        continue;
+      dtc::PlannedPass &pass =
+          passes.emplace_back(dtc::PlannedPass{function, step, (2 * (running + ranks) + turn) * ranks + rank});
+      if (!isForward)
+        addOnce(Task::Once, rank, step, pass.then);
+      if (turn == 0)
+        continue;
+      pass.settles = running;
+      addOnce(Task::Exchange, rank, running, pass.then);
+    }
+  }
+
+  /// Plans enough steps in a row that some in the middle are like those before and behind, and takes one of these. What
+  /// is exchanged is the last thing that a rank does in a step.
+  LogicalResult addOverlappingSteps() {
+    const int64_t middle = 2 * ranks + 3, steps = 2 * middle;
+    std::vector<std::vector<dtc::PlannedPass>> passes(ranks);
+    for (int64_t rank = 0; rank < ranks; ++rank)
+      for (int64_t running = -ranks; running < steps; ++running)
+        addPasses(rank, running, steps, passes[rank]);
+    std::vector<std::vector<dtc::RunEntry>> all = dtc::addTransfers(passes, dtc::TransferFunctions(getOperation()));
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      const std::vector<dtc::RunEntry> &entries = all[rank];
+      FailureOr<SmallVector<EntryAttr>> placed =
+          dtc::placePeriod(entries, endOf(middle - 1, entries), endOf(middle, entries), middle);
+      if (failed(placed))
+        return failure();
+      timetables.push_back(
+          TimetableAttr::get(&getContext(), StringAttr::get(&getContext(), dtc::abi::stepTimetable), rank, *placed));
+    }
+    return success();
+  }
+
+  /// Where the entries of a running step end.
+  static size_t endOf(int64_t step, ArrayRef<dtc::RunEntry> entries) {
+    size_t end = entries.size();
+    while (end > 0 && (dutyOf(entries[end - 1].function).getTask() != Task::Exchange || entries[end - 1].step != step))
+      --end;
+    return end;
   }
 
   FailureOr<NumberedRanks> stepEntries(int64_t stages) {

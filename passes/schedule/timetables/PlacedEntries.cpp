@@ -26,6 +26,7 @@ std::set<OwnedSpace> ownedBy(func::FuncOp function) {
   return spaces;
 }
 
+/// Sets the place, or the number of turns, in a space.
 static void setPlace(SmallVector<int64_t> &places, Space space, int64_t place) {
   auto set = [&](unsigned number) {
     places.resize(std::max<size_t>(places.size(), number + 1), 0);
@@ -66,7 +67,57 @@ SmallVector<EntryAttr> placeEntries(ArrayRef<RunEntry> entries) {
   SmallVector<EntryAttr> built;
   for (auto [entry, places] : llvm::zip_equal(entries, assignPlaces(entries))) {
     func::FuncOp function = entry.function;
-    built.push_back(EntryAttr::get(function.getContext(), FlatSymbolRefAttr::get(function), entry.microBatch, places));
+    built.push_back(EntryAttr::get(function.getContext(), FlatSymbolRefAttr::get(function), entry.microBatch,
+                                   /*step=*/0, places, /*turns=*/{}));
+  }
+  return built;
+}
+
+//===----------------------------------------------------------------------===//
+// Steps that overlap
+//===----------------------------------------------------------------------===//
+
+static int64_t stepOf(const RunEntry &entry) { return entry.microBatch >= 0 ? entry.microBatch : entry.step; }
+
+/// In how many places of each space steps take turns: the fewest with which a step that begins there comes behind the
+/// last entry that needs the place. `steps`: those whose entries are all there.
+static std::map<Space, int64_t> turnsOf(ArrayRef<RunEntry> entries, int64_t firstStep, int64_t endStep) {
+  std::map<Space, std::map<int64_t, std::pair<size_t, size_t>>> uses; // by step: the first and the last entry
+  for (auto [index, entry] : llvm::enumerate(entries))
+    for (auto [space, stage] : ownedBy(entry.function))
+      uses[space].try_emplace(stepOf(entry), index, index).first->second.second = index;
+  std::map<Space, int64_t> turns;
+  for (const auto &[space, ofSteps] : uses) {
+    int64_t &most = turns[space] = 1;
+    for (int64_t step = firstStep; step < endStep; ++step)
+      for (auto later = ofSteps.find(step + most);
+           later != ofSteps.end() && later->second.first <= ofSteps.at(step).second; later = ofSteps.find(step + most))
+        ++most;
+  }
+  return turns;
+}
+
+FailureOr<SmallVector<EntryAttr>> placePeriod(ArrayRef<RunEntry> entries, size_t first, size_t second,
+                                              int64_t running) {
+  size_t count = second - first;
+  for (size_t index = first; index < second; ++index)
+    if (index + count >= entries.size() || entries[index].function != entries[index + count].function ||
+        stepOf(entries[index]) + 1 != stepOf(entries[index + count]) || stepOf(entries[index]) < running) {
+      func::FuncOp function = entries[index].function;
+      return function.emitError("runs for step ") << stepOf(entries[index]) << " where step " << running
+                                                  << " is the running one, and not one step later in the "
+                                                  << "next; steps that overlap must repeat";
+    }
+  std::map<Space, int64_t> turns = turnsOf(entries, running, running + 2);
+  SmallVector<EntryAttr> built;
+  for (const RunEntry &entry : entries.slice(first, count)) {
+    SmallVector<int64_t> own;
+    for (auto [space, stage] : ownedBy(entry.function))
+      if (int64_t several = turns.at(space); several > 1)
+        setPlace(own, space, several);
+    func::FuncOp function = entry.function;
+    built.push_back(EntryAttr::get(function.getContext(), FlatSymbolRefAttr::get(function),
+                                   entry.microBatch >= 0 ? 0 : -1, stepOf(entry) - running, /*places=*/{}, own));
   }
   return built;
 }

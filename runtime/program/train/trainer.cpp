@@ -275,7 +275,7 @@ int Trainer::train(TrainingLoop &loop, HeldOutEvaluation &evaluation) {
     report.note(loop.steps().checkByReplay(options.replayCheck));
   std::error_code unknown; // for what is to be told of this run from now on
   executor.communicator().whereabouts().noteFolder(fs::absolute(options.out, unknown).string());
-  ReplicaComparison comparison(replicas, report);
+  ReplicaComparison comparison(replicas, report, loop.steps().stepsAhead() > 0);
   StepTrace trace(executor, report, options.traceFirst, options.traceLast, inFolder(RunFiles::Trace));
   loop.add(comparison);
   loop.add(trace);

@@ -1,7 +1,17 @@
 // RUN: dtc-opt %s --dt-build-reduction | FileCheck %s
+// RUN: dtc-opt %s --dt-build-reduction=asynchronous=true | FileCheck %s --check-prefix=OWN
 
 // One square sum a parameter, so that a non-finite gradient names its parameter; the norm is that of the mean gradient
 // and is finite when no token counts.
+
+// Stages that update by themselves need no norm; they know the loss and the tokens as shares.
+// OWN-LABEL: func.func @reduce(
+// OWN-SAME:    {dt.port = #dt.port<reduced_gradient "a">}, {{.*}} {dt.port = #dt.port<reduced_gradient "b">},
+// OWN-SAME:    {dt.port = #dt.port<output "loss_sum">}, {{.*}} {dt.port = #dt.port<output "token_count">},
+// OWN-SAME:    {dt.port = #dt.port<output "update_applied">},
+// OWN-SAME:    {dt.port = #dt.port<share "step_loss_sum">}, {{.*}} {dt.port = #dt.port<share "step_token_count">})
+// OWN-NOT:     dt.sqrt
+// OWN:         return
 
 // CHECK-LABEL: func.func @reduce(
 // CHECK-SAME:    %[[LOSS:[a-z0-9]+]]: tensor<f32> {{[^,]*}}, {{[^%]*}}%[[COUNT:[a-z0-9]+]]: tensor<f32>

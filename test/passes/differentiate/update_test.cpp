@@ -17,15 +17,15 @@ constexpr double rate = 0.25, count = 8, loss = 20;
 class Update : public ReferenceTest {
 protected:
   /// One parameter that decays and one that does not, two elements each.
-  void build(const dtc::BuildUpdateOptions &options) {
+  void build(const dtc::BuildUpdateOptions &options) { ASSERT_TRUE(tryBuild(options)) << error; }
+  bool tryBuild(const dtc::BuildUpdateOptions &options) {
     module = parseSourceString<ModuleOp>(R"(module attributes {dt.parameters = [
       #dt.param<"w", file = [2], factored = [2], permutation = [0], dims = ["d"], init = "zeros", stddev = 0.0 : f64, decays = true>,
       #dt.param<"b", file = [2], factored = [2], permutation = [0], dims = ["d"], init = "zeros", stddev = 0.0 : f64, decays = false>]} {})",
                                          &context);
-    ASSERT_TRUE(module) << error;
     PassManager manager(&context);
     manager.addPass(dtc::createBuildUpdate(options));
-    ASSERT_TRUE(succeeded(manager.run(*module))) << error;
+    return module && succeeded(manager.run(*module));
   }
 
   HostTensors run(const HostTensors &arguments) {
@@ -99,6 +99,35 @@ TEST_F(Update, MomentumSumsDecayedGradients) {
     EXPECT_NEAR(results[3][i], plain, 1e-12);
   }
   EXPECT_EQ(results[4][0], 1);
+}
+
+// It knows the loss and the tokens as the stage's own shares, and tells the host nothing.
+TEST_F(Update, OfAStageByItselfReadsNoNorm) {
+  dtc::BuildUpdateOptions options;
+  options.asynchronous = true;
+  options.optimizer = "sgd", options.settings = {"weight_decay=0", "momentum=0"};
+  build(options);
+  HostTensor w = tensor({2}, {1, -2}), b = tensor({2}, {3, 0.5}), gw = tensor({2}, {4, -8}), gb = tensor({2}, {2, 16});
+  HostTensors results = run({w, b, gw, gb, scalar(loss), scalar(count), scalar(rate)});
+  ASSERT_EQ(results.size(), 2u);
+  double infinite = std::numeric_limits<double>::infinity();
+  HostTensors kept = run({w, b, gw, gb, scalar(infinite), scalar(count), scalar(rate)}),
+              none = run({w, b, gw, gb, scalar(loss), scalar(0), scalar(rate)});
+  for (int64_t i = 0; i < 2; ++i) {
+    EXPECT_NEAR(results[0][i], w[i] - rate * gw[i] / count, 1e-12);
+    EXPECT_NEAR(results[1][i], b[i] - rate * gb[i] / count, 1e-12);
+    EXPECT_EQ(kept[0][i], w[i]);
+    EXPECT_EQ(none[1][i], b[i]);
+  }
+}
+
+TEST_F(Update, OfAStageByItselfCannotClip) {
+  dtc::BuildUpdateOptions options;
+  options.asynchronous = true;
+  options.clipNorm = 0.5;
+  EXPECT_FALSE(tryBuild(options));
+  EXPECT_NE(error.find("(clip_norm = 0.5) would make them wait for each other; set clip_norm = 0"), std::string::npos)
+      << error;
 }
 
 // The table of optimizers and the formulas are two lists of one thing.

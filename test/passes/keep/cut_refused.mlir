@@ -42,3 +42,29 @@ func.func @eval(%w: tensor<8xf32> {dt.port = #dt.port<parameter "w">}, %x: tenso
   return %c : tensor<8xf32>
 }
 }
+
+// -----
+
+// Two stages that update by themselves cannot have a parameter together.
+// expected-error @+1 {{pipedream updates each stage by itself, and stages 0 and 1 both read the parameter "w" (a tied embedding): they would have to wait for each other; untie it}}
+module attributes {dt.mesh = #dt.mesh<"pp" = 2>, dt.asynchronous} {
+func.func @micro_last(%w: tensor<8xf32> {dt.port = #dt.port<parameter "w">}, %x: tensor<8xf32> {dt.port = #dt.port<input "x">})
+    -> (tensor<8xf32> {dt.port = #dt.port<output "y">}) {
+  %a = dt.mul %w, %x {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[0]>} : tensor<8xf32>
+  %b = dt.mul %a, %w {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[1]>} : tensor<8xf32>
+  return %b : tensor<8xf32>
+}
+}
+
+// -----
+
+// A stage keeps versions of what it stores.
+// expected-error @+1 {{pipedream: the parameter w is stored in pieces and gathered to be computed with (zero1, zero2, zero3, fsdp), which cannot be kept in versions yet}}
+module attributes {dt.mesh = #dt.mesh<"dp" = 2, "pp" = 2>, dt.asynchronous} {
+func.func @eval(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w", computed = <[{} ]>, stored = <[{"dp"} ]>, whole = tensor<8xf32>>})
+    -> (tensor<4xf32> {dt.port = #dt.port<output "y">}) {
+  %a = dt.exp %w {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[0]>} : tensor<4xf32>
+  %b = dt.exp %a {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[1]>} : tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+}

@@ -143,8 +143,8 @@ TEST(ChoicesTest, WhatIsNotSaidIsAsGiven) {
 TEST(ChoicesTest, WhatCannotBeIsNamedWithItsPlace) {
   EXPECT_THAT(problemOf("\ntimetabel = \"1f1b\""),
               HasSubstr("c.toml:2: unknown key 'timetabel'; did you mean 'timetable'?"));
-  EXPECT_THAT(problemOf("timetable = \"pipedream\""),
-              HasSubstr("c.toml:1: timetable: there is no 'pipedream'; there are naive, gpipe, 1f1b"));
+  EXPECT_THAT(problemOf("timetable = \"chimera\""),
+              HasSubstr("c.toml:1: timetable: there is no 'chimera'; there are naive, gpipe, 1f1b"));
   EXPECT_THAT(problemOf("layers = [2, 0]"), HasSubstr("c.toml:1: layers: how many layers each stage has"));
   EXPECT_THAT(problemOf("layers = 2"), HasSubstr("layers = [9, 3]"));
   EXPECT_THAT(problemOf("gather_ahead = -1"), HasSubstr("c.toml:1: gather_ahead: must be a whole number"));

@@ -34,6 +34,19 @@ TEST(PipelineTimetable, IsRefusedWhereThereIsNoneOfThatShape) {
   EXPECT_THAT(refusalOf("gpipe", {.ranks = 2, .stages = 3, .microBatches = 2}), HasSubstr("3 stages on 2 ranks"));
 }
 
+TEST(PipelineTimetable, OverlapsTheStepsOfPipedreamAlone) {
+  EXPECT_TRUE(overlapsSteps("pipedream"));
+  EXPECT_FALSE(overlapsSteps("1f1b"));
+  EXPECT_EQ(findUnknownTimetable("pipedream"), "");
+  EXPECT_EQ(findOverlapMisfit("pipedream", {.ranks = 2}), "");
+  EXPECT_EQ(findOverlapMisfit("pipedream", {.ranks = 4, .stages = 4}), "");
+  EXPECT_THAT(findOverlapMisfit("pipedream", {.ranks = 1}), HasSubstr("give the mesh an axis pp"));
+  EXPECT_THAT(findOverlapMisfit("pipedream", {.ranks = 2, .stages = 4}), HasSubstr("there are 4 stages on 2 ranks"));
+  EXPECT_THAT(findOverlapMisfit("pipedream", {.ranks = 2, .microBatches = 8}),
+              HasSubstr("a step has 8 of them: set accumulation = 1"));
+  EXPECT_THAT(refusalOf("pipedream", {.ranks = 2}), HasSubstr("pipedream has no step by itself"));
+}
+
 constexpr std::string_view file = "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n";
 
 TEST(PipelineTimetable, MayBeAFile) {

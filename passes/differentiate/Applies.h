@@ -1,0 +1,30 @@
+// Whether a step changes the state: its loss, and what else is known of it, must be finite, and some token must count.
+#pragma once
+
+#include "dialect/IR/Expression.h"
+
+#include <limits>
+
+namespace dtc {
+
+/// True where the number is neither infinite nor NaN: comparisons are ordered.
+inline mlir::dt::Expr isFinite(mlir::dt::Expr number) {
+  using mlir::dt::CompareDirection;
+  double largest = std::numeric_limits<float>::max();
+  mlir::dt::Expr below = number.compare(CompareDirection::LE, number.splat(largest));
+  mlir::dt::Expr above = number.compare(CompareDirection::GE, number.splat(-largest));
+  return below.apply<mlir::dt::AndOp>(below, above);
+}
+
+/// `finite`: whether what must be finite is.
+inline mlir::dt::Expr changesState(mlir::dt::Expr finite, mlir::dt::Expr tokenCount) {
+  return finite.apply<mlir::dt::AndOp>(finite,
+                                       tokenCount.compare(mlir::dt::CompareDirection::GT, tokenCount.splat(0)));
+}
+
+/// 1 or 0, for the host.
+inline mlir::Value asNumber(mlir::dt::Expr mask, mlir::Type element) {
+  return mask.apply<mlir::dt::ConvertOp>(mask.typeWith(element), mask);
+}
+
+} // namespace dtc
