@@ -3,6 +3,7 @@
 
 #include "frontends/Frontend.h"
 #include "mlir/IR/DialectRegistry.h"
+#include "passes/choices/PipelineTimetable.h"
 #include "passes/pipelines/Compile.h"
 #include "tools/verify/Statements.h"
 #include "tools/verify/Verify.h"
@@ -79,7 +80,9 @@ public:
                         {setup.batch, setup.sequence, setup.dropout, setup.symbols}, context);
     CompileOptions options;
     options.what.accumulation = setup.accumulation;
-    options.what.clipNorm = 0.5; // takes effect: the gradients of random parameters are larger
+    options.what.asynchronous = overlapsSteps(setup.timetable);
+    // Takes effect: the gradients of random parameters are larger.
+    options.what.clipNorm = options.what.asynchronous ? 0 : 0.5;
     options.what.optimizer = setup.optimizer;
     options.what.compute = setup.compute;
     options.what.gradients = setup.gradients;

@@ -209,6 +209,23 @@ void CommandSubject::run(const ExpectedRun &run, Done done) {
   current = nullptr;
 }
 
+void CommandSubject::runSteps(std::string_view timetable, const Inputs &inputs, CommandInterpreter::Visit left) {
+  kept.clear();
+  cuts.clear();
+  CommandInterpreter::Watch watch;
+  watch.leave = std::move(left);
+  watch.enter = [&](int64_t rank, const abi::TimedEntry &timed) {
+    for (const auto &[key, value] : inputs.at(static_cast<size_t>(timed.step + timed.entry->step())))
+      if (const abi::Tensor *tensor = tensorOn(rank, key))
+        provideOn(rank, *tensor, key, value);
+  };
+  commands.runTimetable(timetable, static_cast<int64_t>(inputs.size()), watch);
+}
+
+HostTensor CommandSubject::readOn(int64_t rank, const TensorKey &key) const {
+  return commands.read(rank, *tensorOn(rank, key));
+}
+
 int64_t CommandSubject::commandsIn(const ExpectedRun &run) { return commands.commandsIn(run.timetable, watch(run)); }
 
 /// The rank itself, or the one at its place in the pipeline stage that has the tensor.

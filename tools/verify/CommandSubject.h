@@ -5,6 +5,10 @@
 #include "tools/verify/CommandInterpreter.h"
 #include "tools/verify/Subject.h"
 
+#include <string_view>
+#include <utility>
+#include <vector>
+
 namespace dtc::verify {
 
 /// A role's tensor of that kind and name, or null.
@@ -22,6 +26,13 @@ public:
   /// Each rank walks the timetable of its role. What an entry writes for its micro-batch is saved right after the
   /// entry.
   void run(const ExpectedRun &run, Done done) override;
+  /// Values of what entries read, by step: the same for all entries of a step.
+  using Inputs = std::vector<std::vector<std::pair<TensorKey, mlir::dt::HostTensor>>>;
+  /// Runs as many steps in a row as there are inputs of, overlapping as the timetables say. `left` is called when a
+  /// rank has run an entry.
+  void runSteps(std::string_view timetable, const Inputs &inputs, CommandInterpreter::Visit left = {});
+  /// A rank's own piece; the rank must have the tensor.
+  mlir::dt::HostTensor readOn(int64_t rank, const TensorKey &key) const;
   void finish() override { commands.requireAllWaited(); }
   Pieces read(const TensorKey &key) const override;
   /// Commands of all ranks together.
