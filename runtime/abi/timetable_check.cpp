@@ -108,22 +108,21 @@ std::string PassCheck::checkPlaces(const TimetableEntry &entry) const {
 /// All entries that move through a space take equally many steps for it. So every step is like the one before, in other
 /// places.
 std::string PassCheck::checkTurns(const TimetableEntry &entry) {
-  std::string runs = "runs " + describeEntry(timetable, entry);
   if (entry.turns_size() > role.spaces_size())
-    return fmt::format("{} through places of {} spaces of {}", runs, entry.turns_size(), role.spaces_size());
+    return fmt::format("{} through places of {} spaces of {}", runs(entry), entry.turns_size(), role.spaces_size());
   for (int space = 0; space < entry.turns_size(); ++space) {
     uint32_t turns = entry.turns(space), place = placeOf(entry, static_cast<uint32_t>(space));
     const Space &of = role.spaces(space);
     if (turns == 0)
       continue;
     if (turns > of.places())
-      return fmt::format("{} through {} places of space '{}', which has {}", runs, turns, of.name(), of.places());
+      return fmt::format("{} through {} places of space '{}', which has {}", runs(entry), turns, of.name(), of.places());
     if (place >= turns)
-      return fmt::format("{} from place {} on of the {} places of space '{}' that it takes turns in", runs, place,
+      return fmt::format("{} from place {} on of the {} places of space '{}' that it takes turns in", runs(entry), place,
                          turns, of.name());
     const TimetableEntry *first = turning.try_emplace(space, &entry).first->second;
     if (first->turns(space) != turns)
-      return fmt::format("{} through {} places of space '{}', and {} through {}", runs, turns, of.name(),
+      return fmt::format("{} through {} places of space '{}', and {} through {}", runs(entry), turns, of.name(),
                          describeEntry(timetable, *first), first->turns(space));
   }
   return "";
