@@ -130,33 +130,49 @@ private:
     return success();
   }
 
-  /// What a rank does once in a step, besides passes.
-  void addOnce(Task task, int64_t rank, int64_t step, std::vector<dtc::RunEntry> &entries) {
-    for (func::FuncOp function : dtc::functionsOf(getOperation(), rank))
+  /// What a rank runs in a step that overlaps others.
+  struct StepFunctions {
+    func::FuncOp forward, backward;
+    SmallVector<func::FuncOp> once, exchanges; ///< behind the backward pass; at the end of the running step
+  };
+
+  std::vector<StepFunctions> stepFunctions() {
+    PassFunctions passes = passFunctionsOf(dtc::abi::stepTimetable);
+    std::vector<StepFunctions> functions(ranks);
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      timetables::Entry entry{.stage = static_cast<int32_t>(rank)};
+      functions[rank].forward = find(passes, entry, /*number=*/0);
+      entry.kind = timetables::Kind::Backward;
+      functions[rank].backward = find(passes, entry, /*number=*/0);
+    }
+    for (auto function : getOperation().getOps<func::FuncOp>())
       if (DutyAttr duty = dutyOf(function);
-          duty && duty.getTask() == task && duty.getTimetable() == dtc::abi::stepTimetable)
-        entries.push_back({function, /*microBatch=*/-1, step});
+          duty && isOnce(duty.getTask()) && duty.getTimetable() == dtc::abi::stepTimetable)
+        if (int64_t rank = dtc::roleOf(function); rank >= 0 && rank < ranks)
+          (duty.getTask() == Task::Once ? functions[rank].once : functions[rank].exchanges).push_back(function);
+    return functions;
   }
 
   /// The passes of a rank while step `running` of `steps` is the running one (timing/timetables/pipedream.h).
-  void addPasses(int64_t rank, int64_t running, int64_t steps, std::vector<dtc::PlannedPass> &passes) {
+  void addPasses(const StepFunctions &functions, int64_t rank, int64_t running, int64_t steps,
+                 std::vector<dtc::PlannedPass> &passes) {
     namespace pipedream = timetables::pipedream;
     for (int64_t turn : {0, 1}) {
       bool isForward = pipedream::beginsForward(rank) == (turn == 0);
       int64_t step = running + (isForward ? pipedream::forwardAhead(ranks, rank) : pipedream::backwardAhead(rank));
-      timetables::Entry entry{.stage = static_cast<int32_t>(rank)};
-      entry.kind = isForward ? timetables::Kind::Forward : timetables::Kind::Backward;
-      func::FuncOp function = find(dtc::abi::stepTimetable, entry, /*number=*/0);
+      func::FuncOp function = isForward ? functions.forward : functions.backward;
       if (!function || step < 0 || step >= steps)
         continue;
       dtc::PlannedPass &pass =
           passes.emplace_back(dtc::PlannedPass{function, step, (2 * (running + ranks) + turn) * ranks + rank});
       if (!isForward)
-        addOnce(Task::Once, rank, step, pass.then);
+        for (func::FuncOp each : functions.once)
+          pass.then.push_back({each, /*microBatch=*/-1, step});
       if (turn == 0)
         continue;
       pass.settles = running;
-      addOnce(Task::Exchange, rank, running, pass.then);
+      for (func::FuncOp each : functions.exchanges)
+        pass.then.push_back({each, /*microBatch=*/-1, running});
     }
   }
 
@@ -164,10 +180,11 @@ private:
   /// is exchanged is the last thing that a rank does in a step.
   LogicalResult addOverlappingSteps() {
     const int64_t middle = 2 * ranks + 3, steps = 2 * middle;
+    std::vector<StepFunctions> functions = stepFunctions();
     std::vector<std::vector<dtc::PlannedPass>> passes(ranks);
     for (int64_t rank = 0; rank < ranks; ++rank)
       for (int64_t running = -ranks; running < steps; ++running)
-        addPasses(rank, running, steps, passes[rank]);
+        addPasses(functions[rank], rank, running, steps, passes[rank]);
     std::vector<std::vector<dtc::RunEntry>> all = dtc::addTransfers(passes, dtc::TransferFunctions(getOperation()));
     for (int64_t rank = 0; rank < ranks; ++rank) {
       const std::vector<dtc::RunEntry> &entries = all[rank];
