@@ -6,7 +6,7 @@ namespace dtc {
 
 void ReplicaComparison::takeNews(const std::vector<StepNews> &news) {
   int64_t interval = news.front().interval;
-  if (replicas.setInterval(interval))
+  if (replicas.setInterval(interval) && !overlaps)
     report.note(fmt::format("replicas are compared every {} steps and before each checkpoint", interval));
 }
 
