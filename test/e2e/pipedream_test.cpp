@@ -298,10 +298,7 @@ TEST(PipeDreamStash, HoldsTheVersionsOfEachStage) {
         ++copies;
       }
     bool isLast = stage == 3;
-    if (isLast)
-      EXPECT_EQ(weights, 0U);
-    else
-      EXPECT_GT(weights, 0U);
+    EXPECT_EQ(weights > 0, !isLast) << stage;
     EXPECT_LE(weights, parameters) << stage;
     EXPECT_EQ(readsParameters(model.manifest, role, listOf(model.manifest, role, abi::CommandList::BACKWARD_PASS)),
               isLast);

@@ -33,12 +33,14 @@ Done walk(int64_t stages, int64_t steps) {
           EXPECT_EQ(updates[at], std::max<int64_t>(0, step - pipedream::delayOf(stages, stage)));
           most[at] = std::max(most[at], ++underWay[at]);
           done.forward[{stage, step}] = turn;
-          if (stage > 0)
+          if (stage > 0) {
             EXPECT_LT(done.forward.at({stage - 1, step}), turn) << "what it reads is there";
+          }
         } else {
           EXPECT_LT(done.forward.at({stage, step}), turn);
-          if (stage + 1 < stages)
+          if (stage + 1 < stages) {
             EXPECT_LT(done.backward.at({stage + 1, step}), turn);
+          }
           done.backward[{stage, step}] = turn;
           EXPECT_EQ(updates[at]++, step);
           --underWay[at];
