@@ -95,27 +95,30 @@ class AgainstTheOracle(DriverTest):
 
 
 class Learning(DriverTest):
-    """The demo's model and settings. Its head and its embedding are two parameters, as PipeDream needs it, and batches are
-    smaller, so that the test takes half a minute on two cores."""
+    """The demo's model and settings, but narrower and with smaller batches, so that the test takes less than half a
+    minute on two cores. The head and the embedding are two parameters, as PipeDream needs it. Delays cost more steps the
+    faster weights change, so the learning rate is below the demo's."""
 
-    STEPS, MORE = 100, 1.3
+    STEPS, MORE = 400, 1.3
 
-    def held_out(self, out, mesh, *arguments, **settings):
-        program = self.compile(f"{out}.program", SOURCE / "test/e2e/pipedream/gpt-untied", "--mesh", mesh, "--config",
-                               SOURCE / "examples/gpt-small/train.toml", *arguments, global_batch=8, sequence_length=64,
-                               warmup_steps=20, eval_every=0, **settings)
+    def held_out(self, out, *arguments, **settings):
+        program = self.compile(f"{out}.program", self.model, "--mesh", "pp=2", *arguments, "--config",
+                               SOURCE / "examples/gpt-small/train.toml", global_batch=8, sequence_length=64,
+                               learning_rate=3e-4, eval_every=0, **settings)
         self.train(program, self.directory / "text", out)
         lines = [json.loads(line) for line in (self.directory / out / "metrics.jsonl").read_text().splitlines()]
         found = [line["validation_metrics/loss"] for line in lines if "validation_metrics/loss" in line]
         self.assertEqual(len(found), 1, "an evaluation before the end would drain the pipeline")
         return found[0]
 
-    @unittest.skipIf(SANITIZED, "a step takes seconds")
-    def test_it_needs_at_most_a_third_more_steps(self):
+    @unittest.skipIf(SANITIZED, "a thousand steps, of which each takes long")
+    def test_it_needs_at_most_1_3_times_the_steps(self):
+        self.model = self.make_folder("model")
+        config = json.loads((SOURCE / "test/e2e/pipedream/gpt-untied/config.json").read_text())
+        (self.model / "config.json").write_text(json.dumps({**config, "n_embd": 64}))
         self.dtc("data", "pack", SOURCE / "LICENSE", *sorted((SOURCE / "docs").rglob("*.md")), "-o", self.directory / "text")
-        together = self.held_out("together", "dp=2", steps=self.STEPS)
-        delayed = self.held_out("delayed", "pp=4", "--timetable", "pipedream", steps=round(self.MORE * self.STEPS),
-                                clip_norm=0)
+        together = self.held_out("together", steps=self.STEPS, accumulation=2)
+        delayed = self.held_out("delayed", "--timetable", "pipedream", steps=round(self.MORE * self.STEPS), clip_norm=0)
         letters = json.loads(self.dtc("data", "show", self.directory / "text", "--json"))["unigram_entropy_nats"]
         self.assertLess(together, letters - 0.2, "both have learned more than how frequent letters are")
         self.assertLessEqual(delayed, together)
