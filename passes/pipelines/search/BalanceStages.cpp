@@ -115,6 +115,20 @@ Choices withCut(Choices choices, const LayerCut &cut, const LayerCut &even) {
   return choices;
 }
 
+/// The choices with a cut, whatever the strategy says.
+Choices withLayers(Choices choices, const LayerCut &cut) {
+  choices.layers = cut.layers;
+  return choices;
+}
+
+/// The rank of each layer.
+std::vector<int64_t> ownersByCut(const PlannedCut &cut) {
+  std::vector<int64_t> owners;
+  for (auto [stage, layers] : llvm::enumerate(cut.layers))
+    owners.insert(owners.end(), static_cast<size_t>(layers), cut.rankOf[stage]);
+  return owners;
+}
+
 /// What is recomputed, where that is open.
 Choices withRecompute(Choices choices, abi::Recompute::Kind kind) {
   if (choices.recompute.empty())
@@ -122,10 +136,12 @@ Choices withRecompute(Choices choices, abi::Recompute::Kind kind) {
   return choices;
 }
 
-/// The first of the cuts that fits, or the one that lacks least.
-FailureOr<LayerCut> firstThatFits(Planner &planner, const Choices &choices, const std::vector<LayerCut> &cuts,
-                                  const LayerCut &even, const std::vector<int64_t> &rankOf, uint64_t limit,
-                                  const timing::Layout &layout) {
+using ChoicesOfCut = llvm::function_ref<Choices(const LayerCut &)>;
+
+/// The first of the cuts that fits, or the one that lacks least; `otherwise` where none can be planned.
+LayerCut firstThatFits(Planner &planner, ChoicesOfCut choicesOf, const std::vector<LayerCut> &cuts,
+                       const LayerCut &otherwise, const std::vector<int64_t> &rankOf, uint64_t limit,
+                       const timing::Layout *layout) {
   ScopedDiagnosticHandler quiet(planner.context(), [](Diagnostic &) { return success(); });
   Refused refused(rankOf);
   const LayerCut *least = nullptr;
@@ -137,7 +153,7 @@ FailureOr<LayerCut> firstThatFits(Planner &planner, const Choices &choices, cons
     if (refused.isHopeless(cut))
       continue;
     ++plans;
-    FailureOr<Plan> plan = planner.plan(withCut(choices, cut, even));
+    FailureOr<Plan> plan = planner.plan(choicesOf(cut));
     if (failed(plan))
       continue;
     MemoryLack lack = findMemoryLack(*plan, planner.mesh(), limit, layout);
@@ -149,13 +165,26 @@ FailureOr<LayerCut> firstThatFits(Planner &planner, const Choices &choices, cons
       leastLack = lack.bytes;
     }
   }
-  return least ? *least : even;
+  return least ? *least : otherwise;
 }
 
-/// A change of the cut must save this share of the even one's time.
+/// A change of the cut must save this share of the time that the present one takes.
 constexpr double leastSaving = 0.001;
 /// Cuts among which one that fits is looked for.
 constexpr size_t mostCuts = 64;
+
+/// The best cuts, the best first, with the present one in any case: as the first where none is better by enough.
+std::vector<LayerCut> candidates(const StageCutCosts &costs, const LayerCut &present) {
+  std::vector<LayerCut> cuts = bestCuts(costs, mostCuts);
+  auto isPresent = [&](const LayerCut &each) { return each.layers == present.layers; };
+  if (cuts.front().slowest() >= present.slowest() * (1 - leastSaving)) {
+    llvm::erase_if(cuts, isPresent);
+    cuts.insert(cuts.begin(), present);
+  } else if (llvm::none_of(cuts, isPresent)) {
+    cuts.push_back(present);
+  }
+  return cuts;
+}
 
 /// "its head counts as 4 layers": what makes a stage slower than others, if it is not the number of its layers.
 std::string reasonOf(const StageCutCosts &costs, size_t rank, const char *whose) {
@@ -178,6 +207,31 @@ std::string reasonOf(const StageCutCosts &costs, size_t rank, const char *whose)
 
 std::string layersText(const std::vector<int64_t> &layers) {
   return "[" + llvm::join(llvm::map_range(layers, [](int64_t each) { return std::to_string(each); }), ", ") + "]";
+}
+
+/// "stage 3", "stages 1 and 2": those of a rank along the pipeline.
+std::string stagesText(const std::vector<int64_t> &rankOf, size_t rank) {
+  std::vector<std::string> stages;
+  for (auto [stage, ofRank] : llvm::enumerate(rankOf))
+    if (ofRank == static_cast<int64_t>(rank))
+      stages.push_back(std::to_string(stage));
+  return (stages.size() == 1 ? "stage " : "stages ") + llvm::join(stages, " and ");
+}
+
+/// "stage 3 takes 1.75 times the mean: its head counts as 4 layers": the slowest rank of a cut, and why.
+std::string unevenText(const StageCutCosts &costs, const LayerCut &cut) {
+  auto rank = static_cast<size_t>(std::ranges::max_element(cut.seconds) - cut.seconds.begin());
+  bool isOne = llvm::count(costs.rankOf, static_cast<int64_t>(rank)) == 1;
+  std::string reason = reasonOf(costs, rank, isOne ? "its" : "their");
+  return llvm::formatv("{0} {1} {2:f2} times the mean{3}", stagesText(costs.rankOf, rank), isOne ? "takes" : "take",
+                       cut.slowest() / cut.mean(), (reason.empty() ? "" : ": ") + reason)
+      .str();
+}
+
+/// "; [stages] layers = [4, 4, 3, 1] would take 1.25".
+std::string instead(const LayerCut &cut) {
+  return llvm::formatv("; [stages] layers = {0} would take {1:f2}", layersText(cut.layers), cut.slowest() / cut.mean())
+      .str();
 }
 
 } // namespace
@@ -223,20 +277,50 @@ FailureOr<std::optional<BalancedStages>> balanceStages(Planner &planner, const C
   if (failed(costs))
     return failure();
   LayerCut even = costOfCut(*costs, cut->layers);
-  std::vector<LayerCut> cuts = bestCuts(*costs, mostCuts);
-  auto isEven = [&](const LayerCut &each) { return each.layers == even.layers; };
-  if (cuts.front().slowest() >= even.slowest() * (1 - leastSaving)) {
-    llvm::erase_if(cuts, isEven);
-    cuts.insert(cuts.begin(), even);
-  } else if (llvm::none_of(cuts, isEven)) {
-    cuts.push_back(even);
-  }
+  std::vector<LayerCut> cuts = candidates(*costs, even);
   Choices leanest = withRecompute(given, abi::Recompute::Kind::Full);
-  FailureOr<LayerCut> chosen = firstThatFits(planner, leanest, cuts, even, cut->rankOf, limit, layout);
-  if (failed(chosen))
+  auto choicesOf = [&](const LayerCut &each) { return withCut(leanest, each, even); };
+  LayerCut chosen = firstThatFits(planner, choicesOf, cuts, even, cut->rankOf, limit, &layout);
+  bool isForMemory = chosen.layers != cuts.front().layers;
+  return std::optional(BalancedStages{withCut(given, chosen, even), chosen, even, isForMemory});
+}
+
+FailureOr<ProfiledStages> balanceByProfile(Planner &planner, const Choices &given, const StageProfile &profile,
+                                           uint64_t limit, const timing::Device &assumed,
+                                           const timing::Layout *layout) {
+  FailureOr<PlannedCut> cut = planner.cut(given);
+  if (failed(cut))
     return failure();
-  bool isForMemory = chosen->layers != cuts.front().layers;
-  return std::optional(BalancedStages{withCut(given, *chosen, even), *chosen, even, isForMemory});
+  std::vector<std::string> names;
+  for (const PlannedLayer &layer : planner.layers(given))
+    names.push_back(layer.list + "." + std::to_string(layer.number));
+  auto ranks = static_cast<size_t>(*std::ranges::max_element(cut->rankOf) + 1);
+  if (std::string problem = findMismatch(profile, names, ranks); !problem.empty()) {
+    planner.emitError() << problem;
+    return failure();
+  }
+  FailureOr<StageCutCosts> predicted = stageCutCosts(planner, given, *cut, assumed, layout);
+  if (failed(predicted))
+    return failure();
+  StageCutCosts costs = measuredCosts(profile, names, *predicted);
+  std::vector<int64_t> owners = ownersOf(profile, names), ran = cutOfOwners(owners, cut->rankOf);
+  ProfiledStages found;
+  found.isOfThisCut = owners == ownersByCut(*cut);
+  found.cut.even = costOfCut(costs, found.isOfThisCut || ran.empty() ? cut->layers : ran);
+  std::vector<LayerCut> cuts = candidates(costs, found.cut.even);
+  Choices leanest = withRecompute(given, abi::Recompute::Kind::Full);
+  found.cut.chosen = firstThatFits(
+      planner, [&](const LayerCut &each) { return withLayers(leanest, each); }, cuts, found.cut.even, cut->rankOf, limit,
+      layout);
+  found.cut.choices = withLayers(given, found.cut.chosen);
+  found.cut.isForMemory = found.cut.chosen.layers != cuts.front().layers;
+  found.seconds = profile.ofRanks();
+  for (size_t rank = 0; rank < ranks; ++rank)
+    found.stages.push_back(stagesText(cut->rankOf, rank));
+  found.uneven = unevenText(costs, found.cut.even);
+  if (found.cut.chosen.layers != found.cut.even.layers)
+    found.uneven += instead(found.cut.chosen);
+  return found;
 }
 
 FailureOr<std::string> findUnevenStages(Planner &planner, const Choices &given, const timing::Device &assumed,
@@ -253,17 +337,7 @@ FailureOr<std::string> findUnevenStages(Planner &planner, const Choices &given, 
   LayerCut own = costOfCut(*costs, cut->layers), best = bestCuts(*costs, 1).front();
   if (own.slowest() <= tolerated * best.slowest())
     return std::string();
-  auto rank = std::ranges::max_element(own.seconds) - own.seconds.begin();
-  std::vector<std::string> stages;
-  for (auto [stage, ofRank] : llvm::enumerate(cut->rankOf))
-    if (ofRank == rank)
-      stages.push_back(std::to_string(stage));
-  std::string reason = reasonOf(*costs, static_cast<size_t>(rank), stages.size() == 1 ? "its" : "their");
-  return llvm::formatv("{0} {1} {2:f2} times the mean{3}; [stages] layers = {4} would take {5:f2}",
-                       (stages.size() == 1 ? "stage " : "stages ") + llvm::join(stages, " and "),
-                       stages.size() == 1 ? "takes" : "take", own.slowest() / own.mean(),
-                       (reason.empty() ? "" : ": ") + reason, layersText(best.layers), best.slowest() / best.mean())
-      .str();
+  return unevenText(*costs, own) + instead(best);
 }
 
 } // namespace dtc

@@ -211,7 +211,7 @@ private:
     if (failed(plan))
       return 0;
     ++best.simulated;
-    if (double lack = findMemoryLack(*plan, mesh, limit, layout).bytes; lack > 0) {
+    if (double lack = findMemoryLack(*plan, mesh, limit, &layout).bytes; lack > 0) {
       leastLack = std::min(leastLack, lack);
       return lack;
     }

@@ -19,7 +19,7 @@ static double nodeMemory(const timing::Layout &layout, int64_t node) {
   return 0;
 }
 
-MemoryLack findMemoryLack(const Plan &plan, const abi::Mesh &mesh, uint64_t limit, const timing::Layout &layout) {
+MemoryLack findMemoryLack(const Plan &plan, const abi::Mesh &mesh, uint64_t limit, const timing::Layout *layout) {
   MemoryLack lack;
   auto need = [&](double bytes, double has, const std::set<size_t> &roles) {
     if (has == 0 || bytes <= has)
@@ -36,17 +36,19 @@ MemoryLack findMemoryLack(const Plan &plan, const abi::Mesh &mesh, uint64_t limi
     auto rank = static_cast<int64_t>(index);
     auto role = static_cast<size_t>(number);
     auto bytes = static_cast<double>(plan.roles[role].arena.bytes);
-    auto ofDevice = static_cast<double>(layout.deviceOf(rank).memory_bytes());
     need(bytes, static_cast<double>(limit), {role});
+    if (!layout)
+      continue;
+    auto ofDevice = static_cast<double>(layout->deviceOf(rank).memory_bytes());
     need(bytes, ofDevice, {role});
     if (ofDevice > 0)
       continue;
-    Node &node = nodes[layout.nodeOf(rank)];
+    Node &node = nodes[layout->nodeOf(rank)];
     node.bytes += bytes;
     node.roles.insert(role);
   }
   for (const auto &[number, node] : nodes)
-    need(node.bytes, nodeMemory(layout, number), node.roles);
+    need(node.bytes, nodeMemory(*layout, number), node.roles);
   return lack;
 }
 

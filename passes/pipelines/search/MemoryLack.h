@@ -14,8 +14,8 @@ struct MemoryLack {
 };
 
 /// Counts arenas alone. `limit`: bytes of each, 0: none. A device that has no memory of its own shares its node's;
-/// nothing is lacking where the cluster does not say how much there is.
-MemoryLack findMemoryLack(const Plan &plan, const abi::Mesh &mesh, uint64_t limit, const timing::Layout &layout);
+/// nothing is lacking where the cluster does not say how much there is. Without a layout only the limit counts.
+MemoryLack findMemoryLack(const Plan &plan, const abi::Mesh &mesh, uint64_t limit, const timing::Layout *layout);
 
 /// The bytes that a rank may have: the least of the limit, its device's memory and its share of its node's. 0: no
 /// limit.
