@@ -111,6 +111,7 @@ const Row verbs[] = {
      {"generate", "infer", "inference", "predict", "complete", "chat", "prompt", "serve"}},
     {"write 'dtc export CHECKPOINT -o DIRECTORY'", {"convert", "save", "push", "merge"}},
     {"write 'dtc data pack'", {"tokenize", "preprocess", "prepare", "pack"}},
+    {"write 'dtc balance PROGRAM --data FILE'", {"rebalance", "repartition", "cut", "resplit"}},
     {"write 'dtc inspect PROGRAM'", {"info", "show", "summary", "describe", "estimate", "dump"}},
     {"write 'dtc schedule'", {"timetable", "timetables", "pipeline"}},
     {"write 'dtc verify'", {"check", "debug", "selftest"}},

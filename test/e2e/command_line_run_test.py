@@ -26,7 +26,7 @@ MALFORMED = {
         "--target": ["nonsense", "cpu:", "cpu:nonsense", "gpu"],
         "--memory-limit": ["x", "-1", "-1GB", "16XB", "99999999999999999999"],
         "--compile-to": ["nowhere"], "--output": [], "--generate": ["0", "-1", "x", "1.5"], "--rows": ["0", "x"],
-        "--prompt-positions": ["0", "x"], "--cluster": [], "--schedule-effort": ["0", "-1", "x", "1.5"],
+        "--prompt-positions": ["0", "x"], "--cluster": [], "--profile": [], "--schedule-effort": ["0", "-1", "x", "1.5"],
     },
     "sample": {
         "--prompt-ids": [",", "1,x", "-1"], "--max-tokens": ["0", "-1", "x", "1.5"], "--stop-ids": [",", "x"],
@@ -63,6 +63,7 @@ MALFORMED = {
         "--steps": ["0", "-1", "x", "1.5"], "--rounds": ["0", "-1", "x", "1.5"], "--hosts": [], "--remote-shell": [],
         "--interface": [],
     },
+    "balance": {"--run": [], "--output": [], "--hosts": [], "--remote-shell": [], "--interface": [], "--max-restarts": []},
     "inspect": {"--cluster": []},
     "explain": {"--cluster": []},
     "report": {"--cluster": [], "--compare": [], "--output": []},
@@ -85,7 +86,7 @@ MALFORMED = {
 UNUSABLE = {
     "compile": {
         "--mesh": ["dp=3"], "--strategy": ["megatorn"], "--config": ["missing.toml"], "--set": ["accumulation=3"],
-        "--memory-limit": ["1kB"], "--choices": ["missing.toml"], "--cluster": ["missing.textproto"],
+        "--memory-limit": ["1kB"], "--choices": ["missing.toml"], "--cluster": ["missing.textproto"], "--profile": ["missing"],
     },
     "verify": {
         "--choices": ["missing.toml"], "--mesh": ["dp=3"], "--strategy": ["megatorn"], "--config": ["missing.toml"], "--set": ["accumulation=3"],
@@ -99,6 +100,7 @@ UNUSABLE = {
         "--timetable": ["missing.csv"], "--ranks": ["3", "8"], "--stages-per-rank": ["3"], "--memory-limit": ["3"],
     },
     "tune": {"--cluster": ["missing.textproto"], "--data": ["missing.bin"]},
+    "balance": {"--run": ["missing"]},
     "inspect": {"--cluster": ["missing.textproto"]},
     "explain": {"--cluster": ["missing.textproto"]},
     "run": {"--ranks": ["3"]},
@@ -136,6 +138,7 @@ class CommandLine(DriverTest):
             "verify": ["verify", MODEL, *SMALL],
             "sample": ["sample", MODEL, "--prompt-ids", "1"],
             "run": ["run"],
+            "balance": ["balance"],
             "eval": ["eval", MODEL, *SMALL],
             "simulate": ["simulate", MODEL, *SMALL],
             "schedule": ["schedule", "--stages", "4", "--microbatches", "4"],
@@ -161,7 +164,7 @@ class CommandLine(DriverTest):
         if verb in ("compile", "tune", "data pack") and option != "--output":
             before += ["-o", self.directory / "output"]
         after = [self.files / "program", "--data", self.files / "tokens.bin", "--out",
-                 self.directory / "out"] if verb == "run" else []
+                 self.directory / "out"] if verb in ("run", "balance") else []
         return [*before, option, value, *after]
 
     def options(self, verb):

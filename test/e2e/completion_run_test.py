@@ -17,13 +17,14 @@ MODEL = SOURCE / "test/e2e/oracle/gpt2"
 
 # The words of a command line, and what must be offered for the last of them: exactly these, or at least these.
 ALL = {
-    ("",): ["data", "calibrate", "simulate", "schedule", "compile", "tune", "run", "eval", "sample", "verify", "inspect", "explain", "report",
+    ("",): ["data", "calibrate", "simulate", "schedule", "compile", "tune", "run", "balance", "eval", "sample", "verify", "inspect", "explain", "report",
             "export"],
     ("ver",): ["verify"],
     ("data", ""): ["pack", "show", "check"],
     ("data", "p"): ["pack"],
     ("data", "show", "--data-format", ""): ["auto", "llm.c", "megatron", "nanogpt"],
     ("compile", "--me"): ["--mesh", "--memory-limit"],
+    ("compile", "--pro"): ["--prompt-positions", "--profile"],
     ("compile", "--timetable", "g"): ["gpipe"],
     ("schedule", "--timetable", "zb"): ["zb-h1", "zb-h2", "zbv"],
     ("compile", "x", "--compile-to", "wh"): ["what", "where", "when"],
@@ -33,6 +34,8 @@ ALL = {
     ("run", "-n", "2", "--max"): ["--max-restarts"],  # 2 is no program
     ("run", "-n", "2", "a-program", "--tens"): ["--tensorboard"],
     ("run", "a-program", "--set", "war"): ["warmup_steps="],
+    ("balance", "--ru"): ["--run"],
+    ("balance", "a-program", "--tens"): ["--tensorboard"],
     ("run", "a-program", "--set", "optim"): [],  # it is compiled in
     ("inspect", "--j"): ["--json"],
     ("run", "--token"): [],  # nobody types it

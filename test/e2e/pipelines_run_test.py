@@ -212,6 +212,84 @@ levels { name: "network" latency: 5e-6 bandwidth: 2e9 }
         self.assertNotIn("times the mean", self.dtc("compile", head, *self.words(), "-o", program))
 
 
+class Balance(PipelineTest):
+    """A run is cut again by what its stages took, and goes on."""
+
+    def setUp(self):
+        super().setUp()
+        self.model = self.folder_of("six", 6)
+
+    def folder_of(self, name, layers):
+        folder = self.make_folder(name)
+        config = json.loads((self.untied / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**config, "n_layer": layers}))
+        return folder
+
+    def traced(self, name, layers, *arguments):
+        """A program with this cut, and the folder of its first 5 steps, of which 4 are traced."""
+        strategy = self.directory / (name + ".toml")
+        strategy.write_text(f'preset = "megatron"\n[stages]\nlayers = {layers}\n')
+        program = self.compile(name, self.model, "--mesh", "pp=2", "--strategy", strategy, **SETTINGS)
+        self.train(program, self.data, name + ".out", "--steps", 5, "--trace", "2-5", *arguments)
+        return program, self.directory / (name + ".out")
+
+    def pretend(self, out, seconds):
+        """Rewrites a trace: each command of a layer takes so long on each rank, all else no time."""
+        trace = json.loads((out / "trace.json").read_text())
+        for event in trace["traceEvents"]:
+            if event["ph"] == "X" and event["cat"] != "step":
+                event["dur"] = seconds[event["pid"]] if event["cat"] == "kernel" and "layer" in event["args"] else 0
+        (out / "trace.json").write_text(json.dumps(trace))
+
+    def layers(self, program):
+        return json.loads(re.search(r"^layers = (\[.*\])$", self.dtc("inspect", program, "--choices"), re.M)[1])
+
+    def test_goes_on_with_another_cut(self):
+        uneven, out = self.traced("uneven", [5, 1])
+        whole = self.train(uneven, self.data, "whole.out")
+        even = self.directory / "even"
+        said = self.dtc("balance", "-o", even, uneven, "--data", self.data, "--out", out, "--threads", 1, "--log-losses",
+                        self.directory / "uneven.out.losses")
+        self.assertRegex(said, r"uneven: measured: stage 0 took .+s, stage 1 took .+s a micro-batch\n")
+        self.assertRegex(said, r"uneven: stage 0 takes 1\.\d+ times the mean.*; \[stages\] layers = \[\d, \d\] would take 1\.\d+\n")
+        self.assertRegex(said, r"uneven: layers of the stages: \[\d, \d\]: the slowest rank takes .* a micro-batch instead of .* with "
+                               r"\[5, 1\], [\d.]+% less\n")
+        self.assertIn(self.layers(even), ([2, 4], [3, 3], [4, 2]))
+        self.assertEqual(self.losses("uneven.out"), whole[5:])
+        self.assertTrue((out / "checkpoints/step-000010").is_dir())
+        self.assertIn("all agree", self.dtc("verify", even, "--no-code"))
+        # The trace is still that of the first program.
+        said = self.dtc("balance", "-o", self.directory / "third", even, "--data", self.data, "--out", out, code=3)
+        self.assertIn("its trace is of a program with another cut", said)
+
+    def test_a_straggler_gets_fewer_layers(self):
+        program, out = self.traced("program", [3, 3])
+        self.pretend(out, [10, 20])
+        slow = self.directory / "slow"
+        said = self.dtc("compile", self.model, "--mesh", "pp=2", "--set", "accumulation=4", "--profile", out, "-o", slow)
+        self.assertEqual(self.layers(slow), [4, 2])
+        self.assertRegex(said, r"slow: stage 1 takes 1\.[23]\d times the mean.*; \[stages\] layers = \[4, 2\] would take 1\.0\d\n")
+        # Once all ranks are equally fast there is nothing to do.
+        self.pretend(out, [10, 10])
+        said = self.dtc("balance", "--run", out, program, "--data", self.data)
+        self.assertIn("program: [3, 3] is within 5% of the best cut: nothing is changed\n", said)
+        self.assertFalse((self.directory / "program.balanced").exists())
+        self.assertFalse((out / "checkpoints/step-000010").exists())
+
+    def test_what_cannot_be_balanced(self):
+        program, out = self.traced("program", [3, 3])
+        compile_by = lambda model, mesh: self.dtc("compile", model, "--mesh", mesh, "--set", "accumulation=4", "--profile", out, "-o",
+                                                  self.directory / "other", code=3)
+        self.assertIn("it has 6 layers, and this one 4", compile_by(self.untied, "pp=2"))
+        self.assertIn("a pipeline of 2 ranks, and this one has 3", compile_by(self.model, "pp=3"))
+        self.assertIn("--mesh dp=2 has no axis pp", compile_by(self.model, "dp=2"))
+        other = self.compile("of-four", self.untied, "--mesh", "pp=2", **SETTINGS)
+        self.assertIn("another program ran there", self.dtc("balance", "--run", out, other, "--data", self.data, code=3))
+        self.assertIn("--data", self.dtc("balance", "--run", out, program, code=2))
+        (out / "trace.json").unlink()
+        self.assertIn("the run has no trace.json", self.dtc("balance", "--run", out, program, "--data", self.data, code=3))
+
+
 class Checkpoints(PipelineTest):
     """These have no stages."""
 

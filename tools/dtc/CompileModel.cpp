@@ -204,6 +204,14 @@ static Model loadProgramModel(const abi::Manifest &program, const std::string &p
   return loadConfig(program.model_config_json(), path + " (its config.json)", options, context);
 }
 
+std::string dtc::choicesWithoutOrder(const abi::Manifest &program, const std::string &path) {
+  Choices choices = readChoices(program.choices(), "choices of " + path, {});
+  choices.order.clear();
+  choices.buckets.clear();
+  choices.bucketSize = bucketSizeOf(program.training());
+  return printChoices(choices, program.stages_size() > 1);
+}
+
 static CompileRequest requestOf(const abi::Manifest &program, const std::string &path, const std::string &model,
                                 const std::string &entry) {
   CompileRequest request;
@@ -213,13 +221,8 @@ static CompileRequest requestOf(const abi::Manifest &program, const std::string 
   request.strategyText = program.strategy_text();
   request.timetable = program.timetable();
   request.choicesText = program.choices();
-  if (!entry.empty()) { // with other annotations the commands may differ from those that an order names
-    Choices choices = readChoices(program.choices(), "choices of " + path, {});
-    choices.order.clear();
-    choices.buckets.clear();
-    choices.bucketSize = bucketSizeOf(program.training());
-    request.choicesText = printChoices(choices, program.stages_size() > 1);
-  }
+  if (!entry.empty())
+    request.choicesText = choicesWithoutOrder(program, path);
   request.target = program.target();
   request.entry = entry;
   request.warnings = false; // they were shown when the program was compiled
@@ -281,6 +284,9 @@ void LoadedModel::searchTimetable(CompileOptions &options) {
     options.choices.timetable = CompileRequest().timetable;
     return;
   }
+  if (request.profile)
+    throw Error(ExitCode::BadInput, "--timetable auto cuts the model by predicted costs, --profile by measured ones: "
+                                    "name a timetable, as in --timetable 1f1b, or leave --profile out");
   if (!request.layout)
     throw Error(ExitCode::BadInput, "--timetable auto compares what a step takes with each timetable: say dtc compile "
                                     "--cluster FILE, on which that depends, or name a timetable, as in --timetable "
@@ -296,9 +302,40 @@ void LoadedModel::searchTimetable(CompileOptions &options) {
   options.choices = timetable->choices;
 }
 
-/// Where a pipeline is cut. Without a cluster, or where the user says it, it can only be remarked on. Where steps overlap,
-/// nothing is predicted yet.
+ProfiledStages LoadedModel::chooseByProfile(const CompileOptions &options, const StageProfile &profile) {
+  if (overlapsSteps(options.choices.timetable))
+    throw Error(ExitCode::BadInput, fmt::format("no cut is chosen by a profile with --timetable {}, whose steps "
+                                                "overlap: write the cut ([stages] layers of --choices)",
+                                                options.choices.timetable));
+  Diagnostics diagnostics(context, withoutWarnings(request));
+  std::unique_ptr<Planner> planner = Planner::create(*model.module, options);
+  mlir::FailureOr<ProfiledStages> found = mlir::failure();
+  if (planner)
+    found = balanceByProfile(*planner, options.choices, profile, request.memoryLimit, usualDevice(request.target),
+                             request.layout);
+  if (failed(found))
+    diagnostics.fail(*model.module);
+  return std::move(*found);
+}
+
+ProfiledStages LoadedModel::stagesByProfile(const StageProfile &profile) {
+  CompileOptions options;
+  setOptions(options, request, training);
+  return chooseByProfile(options, profile);
+}
+
+/// Where a pipeline is cut. Without a cluster or a profile, or where the user says it, it can only be remarked on. Where
+/// steps overlap, nothing is predicted yet.
 void LoadedModel::chooseStages(CompileOptions &options) {
+  if (request.profile) {
+    if (!isPipeline(request, context))
+      throw Error(ExitCode::BadInput, fmt::format("--profile chooses where a pipeline is cut, and --mesh {} has no axis "
+                                                  "{}",
+                                                  request.mesh, std::string(mlir::dt::pipelineAxis)));
+    profiled = chooseByProfile(options, *request.profile);
+    options.choices = profiled->cut.choices;
+    return;
+  }
   if (request.generate || !(request.layout || request.remarks) || !isPipeline(request, context) ||
       overlapsSteps(options.choices.timetable))
     return;

@@ -36,6 +36,7 @@ struct CompileRequest {
   std::string choicesText;                ///< its text, where it has been read already
   const timing::Layout *layout = nullptr; ///< where the ranks will be placed, where a cluster was named
   std::vector<int64_t> stageLayers;       ///< layers of each, overriding choices and strategy
+  const StageProfile *profile = nullptr;  ///< of a run, by which a pipeline is cut, whatever they say
 
   // For a program that generates text and does not train; see abi::Generation.
   int64_t generate = 0;        ///< positions of a row; 0: a program that trains
@@ -46,6 +47,10 @@ struct CompileRequest {
 
 /// Adds MODEL and the options that all compilations have.
 void addCompileRequest(CLI::App &verb, CompileRequest &request);
+
+/// The choices that a program was compiled with, as text, without its order and buckets: with other annotations or
+/// another cut, commands may differ from those that these name.
+std::string choicesWithoutOrder(const abi::Manifest &program, const std::string &path);
 
 /// A model in its first form, ready for the phases. Every failure is an Error that carries the compiler's diagnostics.
 class LoadedModel {
@@ -67,6 +72,9 @@ public:
   /// then those that a search tries, and, if these are fewer than `enough`, the best one with other buckets.
   std::vector<RankedPlan> rankOrders(const timing::Layout &layout, uint64_t effort, size_t enough);
 
+  /// The cut of a pipeline by what a run measured. Memory is not limited.
+  ProfiledStages stagesByProfile(const StageProfile &profile);
+
   /// What compile() would choose, in the form that --choices reads, with the names of commands for an order in its
   /// comments.
   std::string describeChoices();
@@ -75,6 +83,8 @@ public:
   const std::optional<ChosenRecompute> &chosenRecompute() const { return chosen; }
   /// Where the pipeline was cut by costs, once that is done.
   const std::optional<BalancedStages> &balancedStages() const { return balanced; }
+  /// Where it was cut by a profile, once that is done.
+  const std::optional<ProfiledStages> &profiledStages() const { return profiled; }
   /// The timetable, where it was searched for, once that is done.
   const std::optional<ChosenTimetable> &chosenTimetable() const { return timetable; }
 
@@ -85,6 +95,7 @@ private:
   void choose(CompileOptions &options);
   void searchTimetable(CompileOptions &options);
   void chooseStages(CompileOptions &options);
+  ProfiledStages chooseByProfile(const CompileOptions &options, const StageProfile &profile);
   void chooseRecomputed(CompileOptions &options);
 
   /// Collects the compiler's diagnostics while a step runs.
@@ -96,6 +107,7 @@ private:
   Model model;
   std::optional<ChosenRecompute> chosen;
   std::optional<BalancedStages> balanced;
+  std::optional<ProfiledStages> profiled;
   std::optional<ChosenTimetable> timetable;
   mlir::OwningOpRef<mlir::ModuleOp> compiled; ///< kept, as the model is: see compileToProgram
 };

@@ -29,6 +29,7 @@ std::pair<CLI::App *, std::shared_ptr<Options>> addVerb(CLI::App &app, const cha
 
 /// `exitCode` receives what a verb ends with when that is not success.
 void addAccumulation(CLI::App &app);
+void addBalance(CLI::App &app, int &exitCode);
 void addCalibrate(CLI::App &app);
 void addCompile(CLI::App &app);
 void addData(CLI::App &app);
@@ -36,6 +37,7 @@ void addEval(CLI::App &app, int &exitCode);
 void addExplain(CLI::App &app);
 void addExport(CLI::App &app);
 void addInspect(CLI::App &app);
+void addRebalance(CLI::App &app);
 void addRemedies(CLI::App &app);
 void addReport(CLI::App &app);
 void addRun(CLI::App &app, int &exitCode);

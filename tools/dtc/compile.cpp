@@ -4,12 +4,14 @@
 #include "tools/dtc/MoreAccumulation.h"
 #include "tools/dtc/OtherVerbs.h"
 #include "tools/dtc/Program.h"
+#include "tools/dtc/StagesText.h"
 #include "tools/dtc/Targets.h"
 #include "tools/dtc/VerbOptions.h"
 #include "tools/dtc/Verbs.h"
 #include "tools/dtc/WriteProgram.h"
 #include "tools/dtc/forecast/ForecastText.h"
 #include "tools/dtc/forecast/Room.h"
+#include "tools/dtc/report/StageTimes.h"
 #include "tools/dtc/verify/VerifyProgram.h"
 
 #include "dialect/IR/Ops.h"
@@ -53,7 +55,7 @@ namespace {
 
 struct CompileVerbOptions {
   CompileRequest request;
-  std::string phase, output, cluster;
+  std::string phase, output, cluster, profile;
   bool locations = false, isTooLarge = false;
 };
 
@@ -126,10 +128,20 @@ void writeText(const std::string &text, const std::string &path) {
   file.publish(0666);
 }
 
+/// What --profile measured, if it is given.
+std::optional<StageProfile> profileOf(const CompileVerbOptions &options) {
+  if (options.profile.empty())
+    return std::nullopt;
+  return readStageProfile(options.profile);
+}
+
 void compileToPhase(const CompileVerbOptions &options) {
   if (!isStandardOutput(options.output))
     tryOutput(options);
-  LoadedModel loaded(options.request);
+  std::optional<StageProfile> profile = profileOf(options);
+  CompileRequest request = options.request;
+  request.profile = profile ? &*profile : nullptr;
+  LoadedModel loaded(request);
   if (options.phase == choicesPhase)
     return writeText(loaded.describeChoices(), options.output);
   for (const NamedPhase &phase : phases)
@@ -152,18 +164,6 @@ std::string searchedText(const SearchedOrder &searched, const timing::Forecast &
   return fmt::format("{}: a step takes {} instead of the simple order's {}, {:.1f}% less", tried,
                      secondsText(searched.after), secondsText(searched.before),
                      100 * (1 - searched.after / searched.before));
-}
-
-/// "[4, 4, 3, 1]: the slowest rank takes 1.2 ms a micro-batch instead of 1.6 ms with [3, 3, 3, 3], 25.0% less".
-std::string balancedText(const BalancedStages &balanced) {
-  auto layers = [](const LayerCut &cut) { return fmt::format("[{}]", fmt::join(cut.layers, ", ")); };
-  double own = balanced.chosen.slowest(), even = balanced.even.slowest();
-  std::string text =
-      fmt::format("{}: the slowest rank takes {} a micro-batch", layers(balanced.chosen), secondsText(own));
-  if (balanced.chosen.layers != balanced.even.layers)
-    text += fmt::format(" instead of {} with {}, {:.1f}% {}", secondsText(even), layers(balanced.even),
-                        100 * std::abs(1 - own / even), own > even ? "more" : "less");
-  return text + (balanced.isForMemory ? "; a faster cut does not fit" : "");
 }
 
 /// What was chosen, and against what.
@@ -225,10 +225,12 @@ void compileToProgram(const CompileVerbOptions &options) {
     throw Error(ExitCode::Usage, "compile: -o PROGRAM is required, or --compile-to PHASE to see the text of a phase");
   tryOutput(options);
   std::optional<timing::Layout> layout = layoutOf(options.cluster, options.request);
+  std::optional<StageProfile> profile = profileOf(options);
   requireRuntime();
   auto begin = std::chrono::steady_clock::now();
   CompileRequest request = options.request;
   request.layout = layout ? &*layout : nullptr;
+  request.profile = profile ? &*profile : nullptr;
   // Never destroyed, which would take as long as a phase: the process ends after this.
   static LoadedModel &loaded = *new LoadedModel(request);
   static CompiledProgram &program = *new CompiledProgram(loaded.compile());
@@ -246,7 +248,10 @@ void compileToProgram(const CompileVerbOptions &options) {
         bytesText(static_cast<double>(chosen->bytes)), bytesText(static_cast<double>(options.request.memoryLimit)),
         100 * (chosen->flops / chosen->flopsOfNone - 1));
   if (const std::optional<BalancedStages> &balanced = loaded.balancedStages())
-    say("{}: layers of the stages: {}\n", options.output, balancedText(*balanced));
+    say("{}: {}\n", options.output, balancedText(*balanced));
+  if (const std::optional<ProfiledStages> &profiled = loaded.profiledStages())
+    for (const std::string &line : profiledLines(*profiled))
+      say("{}: {}\n", options.output, line);
   if (const std::optional<ChosenTimetable> &chosen = loaded.chosenTimetable())
     say("{}: timetable: {}\n", options.output, timetableText(*chosen));
   if (layout && !options.isTooLarge)
@@ -361,7 +366,12 @@ void dtc::addCompile(CLI::App &app) {
       ->check(atLeast(1))
       ->capture_default_str()
       ->needs(cluster);
+  CLI::Option *profile =
+      verb->add_option("--profile", options->profile,
+                       "The folder of a run with --trace: a pipeline (mesh axis pp) is cut by what its layers took "
+                       "there, whatever choices and strategy say");
   addGeneration(*verb, options->request);
+  profile->excludes(verb->get_option("--generate"));
   std::vector<std::string> names;
   names.reserve(std::size(phases));
   for (const NamedPhase &phase : phases)

@@ -24,6 +24,7 @@ int main(int argc, char **argv) {
   auto addVerbs = [](CLI::App &app, int &exitCode) {
     addAccumulation(app);
     addCompile(app);
+    addRebalance(app);
     addRemedies(app);
     addVariants(app);
     addVerify(app, exitCode);

@@ -14,9 +14,9 @@ static void letOthersComplete(const CLI::App &app, int argc, char **argv) {
   std::string verb = argc > 3 ? argv[2] : "";
   if (isDoneByTheCompiler(verb))
     becomeCompiler(argv);
-  if (verb != "run")
+  if (verb != "run" && verb != "balance")
     return;
-  std::vector<std::string> words(argv + 3, argv + argc), program = behindOptions(*app.get_subcommand("run"), words);
+  std::vector<std::string> words(argv + 3, argv + argc), program = behindOptions(*app.get_subcommand(verb), words);
   if (program.size() > 1)
     completeForProgram({program.begin() + 1, program.end()});
 }
@@ -33,6 +33,7 @@ int main(int argc, char **argv) {
     app.add_subcommand("compile", compileSummary);
     addTune(app);
     addRun(app, exitCode);
+    addBalance(app, exitCode);
     addEval(app, exitCode);
     addSample(app, exitCode);
     app.add_subcommand("verify", verifySummary);

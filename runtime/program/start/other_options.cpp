@@ -6,6 +6,7 @@ namespace dtc {
 
 const std::vector<std::string> &optionsOf(Command command) {
   static const std::map<Command, std::vector<std::string>> options = {
+      // Not --profile: most people who write that want a trace of a run (runtime/config/habits.cpp).
       {Command::Compile,
        {"--mesh", "--strategy", "--timetable", "--choices", "--config", "--set", "--remarks", "--target",
         "--memory-limit", "--schedule-effort", "--generate", "--rows", "--prompt-positions", "--no-cache",

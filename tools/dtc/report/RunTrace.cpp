@@ -51,6 +51,11 @@ std::string_view nameOf(SliceKind kind) {
   return "";
 }
 
+static bool isOfPass(const std::string &direction) {
+  return direction == abi::nameOf(abi::FORWARD) || direction == abi::nameOf(abi::INPUT_GRADIENT) ||
+         direction == abi::nameOf(abi::WEIGHT_GRADIENT);
+}
+
 static SliceKind kindOf(const std::string &category, const std::string &direction) {
   static const std::map<std::string_view, SliceKind> categories = {{"start", SliceKind::Start},
                                                                    {"wait", SliceKind::Wait},
@@ -111,14 +116,17 @@ private:
     auto found = event.find("args");
     const nlohmann::json &arguments = found != event.end() && found->is_object() ? *found : none;
     std::string location = textAt(arguments, "location");
+    std::string layer = textAt(arguments, "layer"), direction = textAt(arguments, "direction");
     bool saysWhere = location.empty() || name.find(location) != std::string::npos;
     rank.lanes[wholeAt(event, "tid")].slices.push_back({.begin = begin,
                                                         .length = length,
                                                         .name = numberOf(saysWhere ? name : name + " · " + location),
                                                         .work = numberIn(trace.classes, classNumbers, name),
-                                                        .kind = kindOf(category, textAt(arguments, "direction")),
+                                                        .kind = kindOf(category, direction),
                                                         .list = numberOf(textAt(arguments, "list")),
-                                                        .command = wholeAt(arguments, "command")});
+                                                        .command = wholeAt(arguments, "command"),
+                                                        .layer = layer.empty() ? -1 : layerNumberOf(layer),
+                                                        .isOfPass = isOfPass(direction)});
   }
 
   /// Calls visit(begin, end) for slices (whose end is null: they have a duration) and steps.
@@ -140,10 +148,13 @@ private:
     return place->second;
   }
   uint32_t numberOf(const std::string &name) { return numberIn(trace.names, nameNumbers, name); }
+  int32_t layerNumberOf(const std::string &name) {
+    return static_cast<int32_t>(numberIn(trace.layers, layerNumbers, name));
+  }
 
   RunTrace trace;
   std::map<std::pair<int64_t, int64_t>, std::string> laneNames; // by rank and thread
-  Numbers nameNumbers, classNumbers;
+  Numbers nameNumbers, classNumbers, layerNumbers;
 };
 } // namespace
 

@@ -22,8 +22,10 @@ struct TraceSlice {
   uint32_t name = 0; ///< index into RunTrace::names: with its place in the model
   uint32_t work = 0; ///< index into RunTrace::classes: the kernel, or the kind of communication
   SliceKind kind = SliceKind::Kernel;
-  uint32_t list = 0;   ///< index into RunTrace::names
-  int64_t command = 0; ///< its number in the list
+  uint32_t list = 0;     ///< index into RunTrace::names
+  int64_t command = 0;   ///< its number in the list
+  int32_t layer = -1;    ///< index into RunTrace::layers; -1: outside the layers
+  bool isOfPass = false; ///< its command belongs to a forward or backward pass
   double end() const { return begin + length; }
 };
 
@@ -45,7 +47,7 @@ struct RankTrace {
 
 struct RunTrace {
   std::map<int64_t, RankTrace> ranks;
-  std::vector<std::string> names, classes;
+  std::vector<std::string> names, classes, layers;
 
   /// Parses the text of a trace. Throws Error (BadInput) naming `path` where it is not one.
   static RunTrace parse(std::string_view text, const std::string &path);
