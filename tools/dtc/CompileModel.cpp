@@ -329,9 +329,9 @@ ProfiledStages LoadedModel::stagesByProfile(const StageProfile &profile) {
 void LoadedModel::chooseStages(CompileOptions &options) {
   if (request.profile) {
     if (!isPipeline(request, context))
-      throw Error(ExitCode::BadInput, fmt::format("--profile chooses where a pipeline is cut, and --mesh {} has no axis "
-                                                  "{}",
-                                                  request.mesh, std::string(mlir::dt::pipelineAxis)));
+      throw Error(ExitCode::BadInput,
+                  fmt::format("--profile chooses where a pipeline is cut, and --mesh {} has no axis {}", request.mesh,
+                              std::string(mlir::dt::pipelineAxis)));
     profiled = chooseByProfile(options, *request.profile);
     options.choices = profiled->cut.choices;
     return;

@@ -23,7 +23,8 @@ std::vector<std::string> profiledLines(const ProfiledStages &profiled) {
   std::vector<std::string> took;
   for (size_t rank = 0; rank < profiled.stages.size(); ++rank)
     took.push_back(fmt::format("{} took {}", profiled.stages[rank], secondsText(profiled.seconds[rank])));
-  return {fmt::format("measured: {} a micro-batch", fmt::join(took, ", ")), profiled.uneven, balancedText(profiled.cut)};
+  return {fmt::format("measured: {} a micro-batch", fmt::join(took, ", ")), profiled.uneven,
+          balancedText(profiled.cut)};
 }
 
 } // namespace dtc

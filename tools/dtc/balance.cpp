@@ -23,7 +23,8 @@ using namespace dtc;
 
 static constexpr const char *balanceFooter =
     "\nWrite dtc balance [--run OUT] PROGRAM [ARGUMENTS of the program]: the words of the 'dtc run' that trained, with "
-    "what\nfollows PROGRAM as it was. Some of the run's steps must have been traced (--trace 3-5), and the run must have "
+    "what\nfollows PROGRAM as it was. Some of the run's steps must have been traced (--trace 3-5), and the run must "
+    "have "
     "stopped.\nWhere its cut is within 5% of the best one, nothing is done.\n\n"
     "Examples:\n"
     "  $ dtc run gpt --data book.bin --trace 3-5            # stopped by Ctrl-C, with a checkpoint\n"
@@ -109,8 +110,7 @@ int balance(BalanceOptions options) {
   requireNoInput(options.output, {program});
   asOption("-o " + options.output, [&] { requireWritable(options.output); });
   int exitCode = 0;
-  nlohmann::json answer =
-      askForJson({"rebalance", program, "--profile", options.run, "-o", options.output}, &exitCode);
+  nlohmann::json answer = askForJson({"rebalance", program, "--profile", options.run, "-o", options.output}, &exitCode);
   if (answer.is_null())
     return exitCode == 0 ? static_cast<int>(ExitCode::Runtime) : exitCode; // the compiler said why
   for (const nlohmann::json &line : answer.at("lines"))

@@ -29,10 +29,11 @@ void requireSame(const abi::Manifest &program, const RebalanceOptions &options) 
   if (program.has_generation())
     throw Error(ExitCode::BadInput, options.program + ": generates text; balance a program that trains");
   if (program.model_config_json().empty())
-    throw Error(ExitCode::BadInput,
-                fmt::format("{}: was compiled from a model in text, which it does not carry; write: dtc compile FILE.mlir "
-                            "OPTIONS --profile {} -o NEW && dtc run NEW --data FILE --resume {}",
-                            options.program, options.profile, options.profile));
+    throw Error(
+        ExitCode::BadInput,
+        fmt::format("{}: was compiled from a model in text, which it does not carry; write: dtc compile FILE.mlir "
+                    "OPTIONS --profile {} -o NEW && dtc run NEW --data FILE --resume {}",
+                    options.program, options.profile, options.profile));
   RunFolder run = RunFolder::read(options.profile);
   if (run.manifest && (run.manifest->model_config_json() != program.model_config_json() ||
                        meshText(run.manifest->mesh()) != meshText(program.mesh())))

@@ -310,8 +310,8 @@ FailureOr<ProfiledStages> balanceByProfile(Planner &planner, const Choices &give
   std::vector<LayerCut> cuts = candidates(costs, found.cut.even);
   Choices leanest = withRecompute(given, abi::Recompute::Kind::Full);
   found.cut.chosen = firstThatFits(
-      planner, [&](const LayerCut &each) { return withLayers(leanest, each); }, cuts, found.cut.even, cut->rankOf, limit,
-      layout);
+      planner, [&](const LayerCut &each) { return withLayers(leanest, each); }, cuts, found.cut.even, cut->rankOf,
+      limit, layout);
   found.cut.choices = withLayers(given, found.cut.chosen);
   found.cut.isForMemory = found.cut.chosen.layers != cuts.front().layers;
   found.seconds = profile.ofRanks();

@@ -75,8 +75,8 @@ static std::vector<double> slownessOf(const StageProfile &profile, const std::ve
     expected[owner] += predicted.layers[owner][layer];
   }
   auto ratio = [](double seconds, double of) { return seconds > 0 && of > 0 ? seconds / of : 1; };
-  double ofAll = ratio(std::accumulate(took.begin(), took.end(), 0.0),
-                       std::accumulate(expected.begin(), expected.end(), 0.0));
+  double ofAll =
+      ratio(std::accumulate(took.begin(), took.end(), 0.0), std::accumulate(expected.begin(), expected.end(), 0.0));
   std::vector<double> slowness;
   for (size_t rank = 0; rank < ranks; ++rank)
     slowness.push_back(took[rank] > 0 && expected[rank] > 0 ? ratio(took[rank], expected[rank]) : ofAll);
@@ -94,7 +94,7 @@ static void divideOutside(const StageCutCosts &predicted, StageCutCosts &costs, 
     }
   for (size_t stage = 0; stage < costs.rankOf.size(); ++stage)
     if (costs.rankOf[stage] == static_cast<int64_t>(rank))
-      costs.outside[stage] = expected > 0 ? seconds * predicted.outside[stage] / expected : stage == first ? seconds : 0;
+      costs.outside[stage] = seconds * (expected > 0 ? predicted.outside[stage] / expected : stage == first);
 }
 
 StageCutCosts measuredCosts(const StageProfile &profile, const std::vector<std::string> &layers,

@@ -1,9 +1,9 @@
 // What the layers of a pipeline took in a run, and what they would take elsewhere, on plain numbers.
 //
-// A run measures a layer only on the rank that has it, its owner. On another rank the layer would take longer by as much
-// as that rank is slower than the owner. How slow a rank is follows from its own layers: their measured seconds divided
-// by their predicted ones. So a straggler has larger costs for all layers, and a layer that the prediction takes for
-// too cheap stays too expensive by the same factor wherever it goes.
+// A run measures a layer only on the rank that has it, its owner. On another rank the layer would take longer by as
+// much as that rank is slower than the owner. How slow a rank is follows from its own layers: their measured seconds
+// divided by their predicted ones. So a straggler has larger costs for all layers, and a layer that the prediction
+// takes for too cheap stays too expensive by the same factor wherever it goes.
 #pragma once
 
 #include "passes/pipelines/search/StageCuts.h"

@@ -134,8 +134,8 @@ TEST(BalanceStages, AProfileTakesThePlaceOfThePrediction) {
   Balance balance(1);
   StageProfile profile{{{{"h.0", 1}, {"h.1", 1}}, {{"h.2", 4}, {"h.3", 4}}}, {0, 0}};
   auto run = [&] {
-    FailureOr<ProfiledStages> found = balanceByProfile(*balance.planner, balance.given, profile, 0,
-                                                       balance.layout->deviceOf(0), /*layout=*/nullptr);
+    FailureOr<ProfiledStages> found =
+        balanceByProfile(*balance.planner, balance.given, profile, 0, balance.layout->deviceOf(0), /*layout=*/nullptr);
     EXPECT_TRUE(succeeded(found));
     return std::move(*found);
   };
@@ -145,8 +145,9 @@ TEST(BalanceStages, AProfileTakesThePlaceOfThePrediction) {
   EXPECT_THAT(found.cut.even.seconds, ElementsAre(2, 8));
   EXPECT_THAT(found.stages, ElementsAre("stage 0", "stage 1"));
   EXPECT_TRUE(found.isOfThisCut);
-  EXPECT_THAT(found.uneven, MatchesRegex("stage 1 takes 1\\.60 times the mean; \\[stages\\] layers = \\[3, 1\\] would take "
-                                         "1\\.[0-9]+"));
+  EXPECT_THAT(found.uneven,
+              MatchesRegex("stage 1 takes 1\\.60 times the mean; \\[stages\\] layers = \\[3, 1\\] would take "
+                           "1\\.[0-9]+"));
   // What the choices say is replaced, by the even cut, too.
   balance.given.layers = {3, 1};
   profile.layers = {{{"h.0", 1}, {"h.1", 1}, {"h.2", 1}}, {{"h.3", 1}}};
@@ -159,8 +160,8 @@ TEST(BalanceStages, AProfileTakesThePlaceOfThePrediction) {
   EXPECT_FALSE(found.isOfThisCut);
   EXPECT_THAT(found.cut.even.layers, ElementsAre(3, 1));
   profile.layers[1].erase("h.3");
-  FailureOr<ProfiledStages> refused = balanceByProfile(*balance.planner, balance.given, profile, 0,
-                                                       balance.layout->deviceOf(0), /*layout=*/nullptr);
+  FailureOr<ProfiledStages> refused =
+      balanceByProfile(*balance.planner, balance.given, profile, 0, balance.layout->deviceOf(0), /*layout=*/nullptr);
   EXPECT_TRUE(failed(refused));
 }
 

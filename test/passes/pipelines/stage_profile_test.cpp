@@ -89,8 +89,7 @@ TEST(StageProfile, DevicesThatAreAsSlowAsPredictedAreNoStragglers) {
 // The head stays on its rank with what it took. Of a rank with two stages, each has the share that was predicted.
 TEST(StageProfile, WhatIsOutsideStays) {
   StageProfile profile = profileOf({{1, 1}, {1, 1}}, {2, 6});
-  StageCutCosts costs =
-      measuredCosts(profile, names(4), predictedOf({0, 1, 0, 1}, 2, {1, 1, 1, 1}, {3, 0, 1, 5}));
+  StageCutCosts costs = measuredCosts(profile, names(4), predictedOf({0, 1, 0, 1}, 2, {1, 1, 1, 1}, {3, 0, 1, 5}));
   EXPECT_THAT(costs.outside, isNear({1.5, 0, 0.5, 6}));
   costs = measuredCosts(profile, names(4), predictedOf({0, 1, 1, 0}, 2, {1, 1, 1, 1}, {0, 0, 0, 0}));
   EXPECT_THAT(costs.outside, isNear({2, 6, 0, 0})) << "nothing is predicted: it is the first stage's";

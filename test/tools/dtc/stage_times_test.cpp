@@ -27,8 +27,8 @@ abi::Manifest pipeline(std::initializer_list<std::pair<const char *, int64_t>> a
 class StageTimes : public testing::Test {
 protected:
   void step(int rank, double begin, double length) {
-    events.push_back(fmt::format(R"({{"ph":"X","pid":{},"tid":100,"ts":{},"dur":{},"name":"step 3","cat":"step"}})", rank,
-                                 begin, length));
+    events.push_back(fmt::format(R"({{"ph":"X","pid":{},"tid":100,"ts":{},"dur":{},"name":"step 3","cat":"step"}})",
+                                 rank, begin, length));
   }
   /// `layer` and `direction` may be empty. Microseconds.
   void slice(int rank, double begin, double length, const char *layer, const char *direction, int command = 0,
@@ -44,9 +44,8 @@ protected:
                                  rank, thread, begin, length, name, category, command, more));
   }
   StageProfile read(const abi::Manifest &manifest) const {
-    return stageProfileOf(
-        RunTrace::parse(fmt::format(R"({{"traceEvents":[{}]}})", fmt::join(events, ",")), "a trace"), manifest,
-        "a trace");
+    return stageProfileOf(RunTrace::parse(fmt::format(R"({{"traceEvents":[{}]}})", fmt::join(events, ",")), "a trace"),
+                          manifest, "a trace");
   }
   std::string problem(const abi::Manifest &manifest) const {
     try {

@@ -95,10 +95,11 @@ StageProfile stageProfileOf(const RunTrace &trace, const abi::Manifest &manifest
   StageProfile profile;
   for (size_t place = 0; place < slowest.size(); ++place) {
     if (!slowest[place])
-      throw Error(ExitCode::BadInput,
-                  fmt::format("{}: it has no commands of a forward or backward pass of rank {}, which is number {} along "
-                              "the pipeline; trace some training steps, as in dtc run PROGRAM --trace 3-5",
-                              path, static_cast<int64_t>(place) * pipeline.stride, place));
+      throw Error(
+          ExitCode::BadInput,
+          fmt::format("{}: it has no commands of a forward or backward pass of rank {}, which is number {} along "
+                      "the pipeline; trace some training steps, as in dtc run PROGRAM --trace 3-5",
+                      path, static_cast<int64_t>(place) * pipeline.stride, place));
     profile.layers.push_back(std::move(slowest[place]->layers));
     profile.outside.push_back(slowest[place]->outside);
   }
@@ -109,8 +110,8 @@ StageProfile readStageProfile(const std::string &folder) {
   RunFolder run = RunFolder::read(folder);
   if (run.trace.empty())
     throw Error(ExitCode::BadInput,
-                fmt::format("'{}': the run has no {}; trace some of its steps, as in dtc run PROGRAM --trace 3-5", folder,
-                            RunFiles::Trace));
+                fmt::format("'{}': the run has no {}; trace some of its steps, as in dtc run PROGRAM --trace 3-5",
+                            folder, RunFiles::Trace));
   if (!run.manifest)
     throw Error(ExitCode::BadInput,
                 fmt::format("'{}': {} is not there or cannot be read, so that nobody knows what was measured; run the "
