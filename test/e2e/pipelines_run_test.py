@@ -278,11 +278,13 @@ class Balance(PipelineTest):
 
     def test_what_cannot_be_balanced(self):
         program, out = self.traced("program", [3, 3])
-        compile_by = lambda model, mesh: self.dtc("compile", model, "--mesh", mesh, "--set", "accumulation=4", "--profile", out, "-o",
-                                                  self.directory / "other", code=3)
+        compile_by = lambda model, *mesh: self.dtc("compile", model, "--mesh", *mesh, "--set", "accumulation=4", "--profile", out, "-o",
+                                                   self.directory / "other", code=3)
         self.assertIn("it has 6 layers, and this one 4", compile_by(self.untied, "pp=2"))
         self.assertIn("a pipeline of 2 ranks, and this one has 3", compile_by(self.model, "pp=3"))
         self.assertIn("--mesh dp=2 has no axis pp", compile_by(self.model, "dp=2"))
+        self.assertIn("no cut is chosen by a profile with --timetable pipedream, whose steps overlap",
+                      compile_by(self.model, "pp=2", "--timetable", "pipedream"))
         other = self.compile("of-four", self.untied, "--mesh", "pp=2", **SETTINGS)
         self.assertIn("another program ran there", self.dtc("balance", "--run", out, other, "--data", self.data, code=3))
         self.assertIn("--data", self.dtc("balance", "--run", out, program, code=2))
