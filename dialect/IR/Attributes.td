@@ -220,7 +220,8 @@ def DT_PortKind : I32EnumAttr<"PortKind", "what functions hand to each other", [
     I32EnumAttrCase<"Copy", 7, "copy">, I32EnumAttrCase<"Cache", 8, "cache">, I32EnumAttrCase<"Stash", 9, "stash">,
     I32EnumAttrCase<"Sent", 10, "sent">, I32EnumAttrCase<"Received", 11, "received">,
     I32EnumAttrCase<"SentGradient", 12, "sent_gradient">,
-    I32EnumAttrCase<"ReceivedGradient", 13, "received_gradient">]> {
+    I32EnumAttrCase<"ReceivedGradient", 13, "received_gradient">,
+    I32EnumAttrCase<"WeightStash", 14, "weight_stash">, I32EnumAttrCase<"GradientStash", 15, "gradient_stash">]> {
   let cppNamespace = "::mlir::dt";
 }
 
@@ -241,7 +242,9 @@ def DT_PortAttr : DT_Attr<"Port", "port"> {
     | `output "loss_sum"` | what the host reads, the same on every rank |
     | `share "micro_loss_sum"` | a rank's own part of a sum |
     | `cache "h.3.attn.keys"` | what generation keeps of earlier positions; at first any finite numbers |
-    | `stash "h.3.c_fc"` | what a later pass of a stage reads from an earlier one, for each micro-batch under way |
+    | `stash "h.3.c_fc"` | what a backward pass reads from its forward pass, for each micro-batch under way |
+    | `weight_stash "h.3"` | the same, where the backward pass is split and the pass of the weight gradients reads it |
+    | `gradient_stash "h.3.mlp"` | what the pass of the weight gradients reads from that of the input gradients |
     | `sent "h.3"`, `received "h.3"` | what the forward pass of one stage hands to the next stage's |
     | `sent_gradient "h.3"`, `received_gradient "h.3"` | what the backward pass of one stage hands to the previous stage's |
 

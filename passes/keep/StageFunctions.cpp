@@ -201,13 +201,15 @@ FailureOr<Value> StageFunctions::getFromElsewhere(Value value, Place place) {
                                          << stage << ", which has run by then; cut the model elsewhere";
 }
 
-/// Whether a kernel that reads the value makes it on the way from one stored tensor that is no larger, such as by
-/// adding a bias. Then that tensor is kept, which others may read too.
+/// Whether a kernel that reads the value makes it on the way from one stored tensor that is no larger, such as by adding
+/// a bias, or from small ones alone, such as a row's mean for each of its elements. Then these are kept, which others may
+/// read too.
 bool StageFunctions::isMadeOnTheWay(Operation *maker) {
   if (!stored.isLight(maker))
     return false;
   SmallVector<Value> inputs = stored.largeInputsOf(maker);
-  return inputs.size() == 1 && bytesOf(inputs.front().getType()) <= bytesOf(maker->getResult(0).getType());
+  return inputs.empty() ||
+         (inputs.size() == 1 && bytesOf(inputs.front().getType()) <= bytesOf(maker->getResult(0).getType()));
 }
 
 /// What an earlier pass of the stage has. Views, and what is made on the way, are made again: what they are made from is

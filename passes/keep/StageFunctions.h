@@ -5,8 +5,9 @@
 //
 //   made in it            as it is
 //   on demand             made again
-//   from an earlier pass  as a `stash`; where the stage received it, it is still there
-//                         (views, and what kernels make on the way from one stored tensor, are made again from that)
+//   from an earlier pass  as a `stash` (StashKinds.h); where the stage received it, it is still there
+//                         (views, and what kernels make on the way from one stored tensor or from small ones, are made
+//                         again from these)
 //   from another stage    along the stages between them: `sent` by each, `received` by the next; in the backward pass
 //                         `sent_gradient` and `received_gradient`
 //

@@ -97,7 +97,9 @@ private:
   static std::optional<std::pair<int64_t, PortKind>> makerOf(PortKind kind, int64_t stage) {
     switch (kind) {
     case PortKind::Stash:
-      return std::pair(stage, PortKind::Stash);
+    case PortKind::WeightStash:
+    case PortKind::GradientStash:
+      return std::pair(stage, kind);
     case PortKind::Received:
       return std::pair(stage - 1, PortKind::Sent);
     case PortKind::ReceivedGradient:

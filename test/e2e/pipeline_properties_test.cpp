@@ -1,6 +1,6 @@
 // Properties of pipelines drawn at random: stages, micro-batches, cuts, timetables with a name and of files, other axes.
-// The compiler accepts each, its ranks never wait for each other for ever, it keeps as many stashes as the timetable
-// holds, and its command lists compute what whole tensors do, in f64. Files with a mistake are refused with the entry.
+// The compiler accepts each, its ranks never wait for each other for ever, it keeps each kind of stash for as long as the
+// timetable needs it, and its command lists compute what whole tensors do, in f64. Files with a mistake are refused with the entry.
 #include "test/e2e/compiled_model.h"
 #include "test/long_tests.h"
 #include "test/refusal.h"
@@ -194,18 +194,42 @@ uint64_t memoryOf(const abi::Role &role, std::string_view category) {
   return 0;
 }
 
-/// That a rank has other than `most` places for stashes; or, if it `mayHaveFewer`, more of them. Empty: neither.
-std::string findWrongStash(const abi::Role &role, int64_t most, bool mayHaveFewer) {
-  int64_t places = 0;
+/// For how many micro-batches of a rank's stages one pass of `begin` has run, or runs, and none of `end` has ended, at
+/// most. A whole backward pass is both of its parts.
+int64_t mostBetween(const std::vector<Entry> &list, Kind begin, Kind end) {
+  int64_t held = 0, most = 0;
+  for (const Entry &entry : list) {
+    auto is = [&](Kind kind) { return entry.kind == kind || (entry.kind == Kind::Backward && kind != Kind::Forward); };
+    held += is(begin) ? 1 : 0;
+    most = std::max(most, held);
+    held -= is(end) ? 1 : 0;
+  }
+  return most;
+}
+
+/// What is wrong with how much a rank keeps: not as many places of each kind as its timetable needs at a time, or bytes
+/// that are not counted. If no backward pass is split, all of it is of the first kind.
+std::string findWrongStash(const abi::Role &role, const std::vector<Entry> &list, bool isSplit) {
+  struct Kept {
+    const char *space;
+    int64_t most;
+  };
+  int64_t ofWeights = isSplit ? mostBetween(list, Kind::Forward, Kind::BackwardWeight) : 0,
+          ofGradients = isSplit ? mostBetween(list, Kind::BackwardInput, Kind::BackwardWeight) : 0;
   uint64_t bytes = 0;
-  for (const abi::Space &space : role.spaces())
-    if (space.name() == "stash" || space.name() == "stash of collectives") {
-      bytes += space.stride() * space.places();
-      if (space.stride() > 0)
-        places = std::max<int64_t>(places, space.places());
-    }
-  if (places > most || (places < most && !mayHaveFewer))
-    return fmt::format("{} has {} places for stashes, and its timetable holds {}", role.name(), places, most);
+  for (auto [name, most] : {Kept{"stash", mostBetween(list, Kind::Forward, Kind::BackwardInput)},
+                            {"weight stash", ofWeights},
+                            {"gradient stash", ofGradients}}) {
+    int64_t places = 0;
+    for (const abi::Space &space : role.spaces())
+      if (space.name() == name || space.name() == std::string(name) + " of collectives") {
+        bytes += space.stride() * space.places();
+        if (space.stride() > 0)
+          places = std::max<int64_t>(places, space.places());
+      }
+    if (places != most)
+      return fmt::format("{} has {} places of space '{}', and its timetable needs {}", role.name(), places, name, most);
+  }
   if (memoryOf(role, "stash of micro-batches under way") != bytes)
     return fmt::format("{} has {} bytes of stashes, and counts {}", role.name(), bytes,
                        memoryOf(role, "stash of micro-batches under way"));
@@ -225,12 +249,12 @@ std::string findFailure(const DrawnProgram &drawn) {
   } catch (const Error &error) {
     return error.what();
   }
-  std::vector<int64_t> most = peakStashes(drawn.timetable);
-  if (manifest.roles_size() != static_cast<int>(most.size()))
+  const std::vector<std::vector<Entry>> &lists = drawn.timetable.ranks;
+  if (manifest.roles_size() != static_cast<int>(lists.size()))
     return fmt::format("it has {} roles", manifest.roles_size());
-  bool hasPairs = writeCsv(drawn.timetable).find('(') != std::string::npos; // which run one after the other
-  for (size_t rank = 0; rank < most.size(); ++rank)
-    if (std::string wrong = findWrongStash(manifest.roles(static_cast<int>(rank)), most[rank], hasPairs);
+  bool isSplit = splitsBackward(drawn.timetable); // then all backward passes are
+  for (size_t rank = 0; rank < lists.size(); ++rank)
+    if (std::string wrong = findWrongStash(manifest.roles(static_cast<int>(rank)), lists[rank], isSplit);
         !wrong.empty())
       return wrong;
   verify::VerifyReport report = verify::verify(*compiled.expectation, manifest);

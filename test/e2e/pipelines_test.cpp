@@ -9,6 +9,8 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
+
 namespace dtc::test {
 namespace {
 
@@ -216,6 +218,95 @@ TEST(Stash, HoldsAsManyMicroBatchesAsTheTimetableHasUnderWay) {
       EXPECT_EQ(bytes["gpipe"][stage], m * ofOne);
       EXPECT_EQ(bytes["1f1b"][stage], std::min(m, 4 - stage) * ofOne);
     }
+  }
+}
+
+constexpr const char *stashSpaces[] = {"stash", "weight stash", "gradient stash"};
+
+/// What a rank keeps of one kind, in memory of its own and in memory that peers see.
+struct KeptStash {
+  uint64_t ofOne = 0, places = 0; ///< bytes of a micro-batch, and of how many there is room for
+};
+
+KeptStash stashOf(const abi::Role &role, const std::string &name) {
+  KeptStash kept;
+  for (const std::string &each : {name, name + " of collectives"})
+    if (const abi::Space &space = spaceOf(role, each); space.stride() > 0) {
+      EXPECT_TRUE(kept.places == 0 || kept.places == space.places());
+      kept.ofOne += space.stride();
+      kept.places = space.places();
+    }
+  return kept;
+}
+
+abi::Manifest fourRanksOf(const char *mesh, const char *strategy, const char *timetable, int64_t accumulation,
+                          int64_t layers) {
+  std::map<std::string, int64_t> symbols = smallSymbols("gpt-small");
+  symbols["layers"] = layers;
+  return CompiledModel({.model = "gpt-small",
+                        .mesh = mesh,
+                        .strategy = strategy,
+                        .accumulation = accumulation,
+                        .symbols = symbols,
+                        .expect = false,
+                        .timetable = timetable})
+      .manifest;
+}
+
+// Where backward passes are split, the input gradients free what they alone read, and only then the gradients that they
+// keep for the weight gradients are there. On rank r, ZB-H1 has room for p - r, p, and r + 1 micro-batches: as much as
+// 1F1B on its first rank, and those gradients. ZB-H2 has room for twice as many, less one.
+TEST(Stash, OfSplitBackwardPassesStaysUntilItIsRead) {
+  constexpr uint64_t p = 4;
+  for (auto [mesh, strategy] : {std::pair("pp=4", "ddp"), {"pp=4,tp=2", "megatron"}})
+    for (int64_t accumulation : {2, 8}) {
+      auto m = static_cast<uint64_t>(accumulation);
+      abi::Manifest whole = fourRanksOf(mesh, strategy, "1f1b", accumulation, p),
+                    h1 = fourRanksOf(mesh, strategy, "zb-h1", accumulation, p),
+                    h2 = fourRanksOf(mesh, strategy, "zb-h2", accumulation, p);
+      for (uint64_t rank = 0; rank < p; ++rank) {
+        const abi::Role &one = whole.roles(static_cast<int>(rank));
+        EXPECT_EQ(stashOf(one, "stash").places, std::min(m, p - rank));
+        EXPECT_EQ(stashOf(one, "weight stash").ofOne, 0U);
+        EXPECT_EQ(stashOf(one, "gradient stash").ofOne, 0U);
+        for (auto [role, places] :
+             {std::pair(&h1.roles(static_cast<int>(rank)), std::array{p - rank, p, rank + 1}),
+              {&h2.roles(static_cast<int>(rank)), std::array{2 * (p - rank) - 1, 2 * p - 1, 2 * rank + 1}}}) {
+          uint64_t bytes = 0;
+          for (size_t kind = 0; kind < places.size(); ++kind) {
+            KeptStash kept = stashOf(*role, stashSpaces[kind]);
+            EXPECT_GT(kept.ofOne, 0U) << stashSpaces[kind];
+            EXPECT_EQ(kept.places, std::min(m, places[kind])) << stashSpaces[kind] << " of rank " << rank;
+            bytes += kept.ofOne * kept.places;
+          }
+          EXPECT_EQ(stashOf(*role, "stash").ofOne + stashOf(*role, "weight stash").ofOne, stashOf(one, "stash").ofOne)
+              << "nothing else is kept of a forward pass";
+          EXPECT_EQ(memoryOf(*role, "stash of micro-batches under way"), bytes);
+        }
+      }
+      EXPECT_EQ(memoryOf(h1.roles(0), "stash of micro-batches under way"),
+                memoryOf(whole.roles(0), "stash of micro-batches under way") +
+                    stashOf(h1.roles(0), "gradient stash").ofOne);
+    }
+}
+
+// As many stashes as the papers' formulas say, each of half of a rank's layers; and of the gradients few, since weight
+// gradients follow soon, except where ZBV ends a step.
+TEST(Stash, OfTimetablesInAVIsThatOfTheirFormulas) {
+  struct Formula {
+    const char *timetable;
+    std::array<std::array<uint64_t, 4>, 3> places; ///< by kind and rank
+  };
+  constexpr Formula formulas[] = {{"zbv", {{{8, 8, 8, 8}, {8, 8, 8, 8}, {1, 3, 5, 7}}}},
+                                  {"v-half", {{{6, 6, 6, 6}, {6, 6, 6, 6}, {2, 1, 2, 1}}}},
+                                  {"v-min", {{{4, 4, 3, 4}, {4, 4, 4, 4}, {2, 2, 1, 2}}}}};
+  for (const Formula &formula : formulas) {
+    abi::Manifest manifest = fourRanksOf("pp=4", "ddp", formula.timetable, 8, 8);
+    for (size_t kind = 0; kind < formula.places.size(); ++kind)
+      for (int rank = 0; rank < 4; ++rank)
+        EXPECT_EQ(stashOf(manifest.roles(rank), stashSpaces[kind]).places,
+                  formula.places[kind][static_cast<size_t>(rank)])
+            << formula.timetable << ": " << stashSpaces[kind] << " of rank " << rank;
   }
 }
 

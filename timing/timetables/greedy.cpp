@@ -46,6 +46,8 @@ private:
   };
 
   const StageCosts &of(int32_t stage) const { return costs.stages[static_cast<size_t>(stage)]; }
+  /// What a micro-batch takes at most. A forward pass reserves it, so that there is room for its backward pass.
+  double mostOf(int32_t stage) const { return of(stage).stash + of(stage).gradientStash; }
 
   double arrival(const std::vector<double> &ends, int32_t from, int32_t to, int32_t micro) const {
     bool isSent = timetable.rankOf[static_cast<size_t>(from)] != timetable.rankOf[static_cast<size_t>(to)];
@@ -69,7 +71,7 @@ private:
   bool hasRoom(const State &state, int32_t stage) const {
     double needed = state.held;
     for (int32_t other : state.stages)
-      needed += other >= stage ? of(other).stash : 0;
+      needed += other >= stage ? mostOf(other) : 0;
     return needed <= memoryLimit;
   }
 
@@ -138,7 +140,7 @@ private:
     if (kind == Kind::Forward) {
       at = timetable.index(stage, state.lane.add(kind, stage));
       forwardEnds[at] = state.free = begin + of(stage).forward;
-      state.held += of(stage).stash;
+      state.held += mostOf(stage);
     } else if (kind == Kind::BackwardInput) {
       at = timetable.index(stage, state.lane.add(kind, stage));
       inputEnds[at] = state.free = begin + of(stage).input;
@@ -146,7 +148,7 @@ private:
     } else {
       state.lane.add(kind, stage);
       state.free = begin + of(stage).weight;
-      state.held -= of(stage).stashForWeight;
+      state.held -= of(stage).stashForWeight + of(stage).gradientStash;
     }
     state.choice = choose(state);
     int32_t waiting = stage + (kind == Kind::Forward ? 1 : -1);

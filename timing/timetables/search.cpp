@@ -46,7 +46,8 @@ private:
   double leastMemory(const std::vector<int32_t> &rankOf) const {
     std::vector<double> needed(static_cast<size_t>(request.ranks), 0);
     for (size_t stage = 0; stage < rankOf.size(); ++stage)
-      needed[static_cast<size_t>(rankOf[stage])] += request.costs.stages[stage].stash;
+      needed[static_cast<size_t>(rankOf[stage])] +=
+          request.costs.stages[stage].stash + request.costs.stages[stage].gradientStash;
     return *std::ranges::max_element(needed);
   }
 

@@ -95,8 +95,11 @@ private:
 static double peakOf(const std::vector<Entry> &list, const Costs &costs) {
   double held = 0, peak = 0;
   auto begin = [&](const Entry &entry) {
+    const StageCosts &stage = costs.stages[static_cast<size_t>(entry.stage)];
     if (entry.kind == Kind::Forward)
-      held += costs.stages[static_cast<size_t>(entry.stage)].stash;
+      held += stage.stash;
+    else if (entry.kind == Kind::BackwardInput)
+      held += stage.gradientStash;
   };
   auto end = [&](const Entry &entry) {
     const StageCosts &stage = costs.stages[static_cast<size_t>(entry.stage)];
@@ -105,7 +108,7 @@ static double peakOf(const std::vector<Entry> &list, const Costs &costs) {
     else if (entry.kind == Kind::BackwardInput)
       held -= stage.stash - stage.stashForWeight;
     else if (entry.kind == Kind::BackwardWeight)
-      held -= stage.stashForWeight;
+      held -= stage.stashForWeight + stage.gradientStash;
   };
   for (size_t at = 0; at < list.size();) {
     size_t behind = at + (list[at].withNext ? 2 : 1);

@@ -24,6 +24,7 @@ struct StageCosts {
   double backward = 2;       ///< of a whole backward pass
   double stash = 1;          ///< kept from the beginning of the forward pass to the end of the input gradient
   double stashForWeight = 1; ///< of that, what stays until the weight gradients end; of a whole backward pass nothing
+  double gradientStash = 0;  ///< kept from the beginning of the input gradient to the end of the weight gradients
 };
 
 struct Costs {

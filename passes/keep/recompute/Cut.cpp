@@ -2,6 +2,7 @@
 #include "passes/analysis/Stages.h"
 #include "passes/keep/Passes.h"
 #include "passes/keep/StageFunctions.h"
+#include "passes/keep/StashKinds.h"
 
 #include "dialect/IR/StepFunctions.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -38,6 +39,7 @@ struct Cut : dtc::impl::CutBase<Cut> {
         return signalPassFailure();
     for (func::FuncOp function : functions)
       function.erase();
+    dtc::setStashKinds(getOperation());
     mergeEqual();
   }
 

@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 using namespace mlir;
 
@@ -48,12 +49,25 @@ std::vector<int64_t> firstRanks(const abi::Mesh &mesh, size_t roles) {
   return first;
 }
 
-/// Bytes that a micro-batch leaves in one place of the stage, on a rank.
-double stashOf(const FlatRole &role, int64_t stage) {
-  double bytes = 0;
+/// Bytes of one place of a space on a rank, of its stage that needs the most there.
+double placeOf(const FlatRole &role, Space space) {
+  std::map<int64_t, double> bytes;
   for (const FlatPort &port : role.ports)
-    if (port.isOfMicroBatch && port.spaces[0] == stashSpace && port.stages.contains(stage))
-      bytes += static_cast<double>(port.bytes);
+    if (port.isOfMicroBatch && port.spaces[0] == space)
+      for (int64_t stage : port.stages.numbers())
+        bytes[stage] += static_cast<double>(port.bytes);
+  double most = 0;
+  for (auto [stage, each] : bytes)
+    most = std::max(most, each);
+  return most;
+}
+
+/// Bytes of all places of all stashes.
+double stashesIn(const ArenaExtent &arena) {
+  double bytes = 0;
+  for (const PlacedSpace &space : arena.spaces)
+    if (spaceCategories[space.number] == stash)
+      bytes += static_cast<double>(space.end() - space.base);
   return bytes;
 }
 
@@ -139,24 +153,20 @@ private:
     if (failed(plan))
       return;
     timetables::Costs costs = timetableCosts(*plan, cut->rankOf, mesh, layout);
-    std::optional<double> room = roomForStashes(*plan, cut->rankOf, costs);
+    std::optional<double> room = roomForStashes(*plan);
     for (std::string_view name : fastestNamed(shape, costs, room))
       simulate(plain, std::string(name), std::string(name), /*isNamed=*/true);
     tryFound(shape, plain, costs, room);
   }
 
   /// What remains for stashes on the rank with the least; nothing: there is no limit.
-  std::optional<double> roomForStashes(const Plan &plan, const std::vector<int64_t> &rankOf,
-                                       const timetables::Costs &costs) const {
+  std::optional<double> roomForStashes(const Plan &plan) const {
     std::optional<double> least;
-    std::vector<int64_t> first = firstRanks(mesh, plan.roles.size());
-    for (auto [stage, role] : llvm::enumerate(rankOf)) {
-      const PlannedRole &planned = plan.roles[static_cast<size_t>(role)];
-      double room = roomOfRank(first[static_cast<size_t>(role)], limit, layout);
+    for (auto [rank, planned] : llvm::zip_equal(firstRanks(mesh, plan.roles.size()), plan.roles)) {
+      double room = roomOfRank(rank, limit, layout);
       if (room == 0)
         continue;
-      double places = stashSpace < planned.role->places.size() ? planned.role->places[stashSpace] : 1;
-      double others = static_cast<double>(planned.arena.bytes) - places * costs.stages[stage].stash;
+      double others = static_cast<double>(planned.arena.bytes) - stashesIn(planned.arena);
       least = std::min(least.value_or(std::numeric_limits<double>::infinity()), std::max(0.0, room - others));
     }
     return least;
@@ -244,7 +254,7 @@ private:
 timetables::Costs timetableCosts(const Plan &plan, const std::vector<int64_t> &rankOf, const abi::Mesh &mesh,
                                  const timing::Layout &layout) {
   timetables::Costs costs;
-  costs.stages.assign(rankOf.size(), {0, 0, 0, 0, 0, 0});
+  costs.stages.assign(rankOf.size(), {0, 0, 0, 0, 0, 0, 0});
   std::vector<int64_t> first = firstRanks(mesh, plan.roles.size());
   for (auto [number, planned] : llvm::enumerate(plan.roles)) {
     const FlatRole &role = *planned.role;
@@ -260,13 +270,12 @@ timetables::Costs timetableCosts(const Plan &plan, const std::vector<int64_t> &r
         else if (command.direction == abi::WEIGHT_GRADIENT)
           stage.weight += each;
       }
-    double stash = 0;
     for (auto [stage, rank] : llvm::enumerate(rankOf))
-      if (rank == static_cast<int64_t>(number))
-        stash = std::max(stash, stashOf(role, static_cast<int64_t>(stage)));
-    for (auto [stage, rank] : llvm::enumerate(rankOf))
-      if (rank == static_cast<int64_t>(number))
-        costs.stages[stage].stash = costs.stages[stage].stashForWeight = stash;
+      if (rank == static_cast<int64_t>(number)) {
+        costs.stages[stage].stashForWeight = placeOf(role, weightStashSpace);
+        costs.stages[stage].stash = placeOf(role, stashSpace) + costs.stages[stage].stashForWeight;
+        costs.stages[stage].gradientStash = placeOf(role, gradientStashSpace);
+      }
   }
   for (timetables::StageCosts &stage : costs.stages)
     stage.backward = stage.input + stage.weight;

@@ -73,6 +73,8 @@ static abi::Tensor::Kind kindOf(PortAttr port) {
   case PortKind::Share:
     return abi::Tensor::OUTPUT;
   case PortKind::Stash:
+  case PortKind::WeightStash:
+  case PortKind::GradientStash:
   case PortKind::Sent:
   case PortKind::Received:
   case PortKind::SentGradient:

@@ -33,8 +33,8 @@ static void setPlace(SmallVector<int64_t> &places, Space space, int64_t place) {
     places[number] = place;
   };
   set(space);
-  if (space == stashSpace)
-    set(registeredStashSpace);
+  if (isStash(space))
+    set(space + 1);
 }
 
 static std::vector<SmallVector<int64_t>> assignPlaces(ArrayRef<RunEntry> entries) {

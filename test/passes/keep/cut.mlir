@@ -233,11 +233,11 @@ func.func @update(%w: tensor<8xf32> {dt.port = #dt.port<parameter "tied">}, %g: 
 // by the forward pass and by the first part. What the first part needs is computed there, whatever it is for.
 
 // CHECK: func.func @micro_last.inputs.1(
-// CHECK-SAME: -> (tensor<8xf32> {dt.port = #dt.port<stash "[[KEPT:[a-z]*]]">}, tensor<8xf32> {dt.port = #dt.port<sent_gradient "{{[^"]*}}">}) attributes {dt.duty = #dt.duty<input_gradients, stage = 1
+// CHECK-SAME: -> (tensor<8xf32> {dt.port = #dt.port<gradient_stash "[[KEPT:[a-z]*]]">}, tensor<8xf32> {dt.port = #dt.port<sent_gradient "{{[^"]*}}">}) attributes {dt.duty = #dt.duty<input_gradients, stage = 1
 // CHECK: %[[D:.*]] = dt.mul {{.*}} {dt.direction = #dt.direction<weight_gradient>
 // CHECK: %[[D0:.*]] = dt.mul %[[D]], {{.*}} {dt.direction = #dt.direction<input_gradient>
 // CHECK-NEXT: return %[[D]], %[[D0]]
-// CHECK: func.func @micro_last.weights.1(%[[D:.*]]: tensor<8xf32> {dt.port = #dt.port<stash "[[KEPT]]">}, %[[Y0:.*]]: tensor<8xf32> {dt.port = #dt.port<received "{{[^"]*}}">})
+// CHECK: func.func @micro_last.weights.1(%[[D:.*]]: tensor<8xf32> {dt.port = #dt.port<gradient_stash "[[KEPT]]">}, %[[Y0:.*]]: tensor<8xf32> {dt.port = #dt.port<received "{{[^"]*}}">})
 // CHECK-SAME: -> (tensor<8xf32> {dt.port = #dt.port<reduced_gradient "h.1.w">}) attributes {dt.duty = #dt.duty<weight_gradients, stage = 1
 // CHECK-NEXT: %[[G1:.*]] = dt.mul %[[D]], %[[Y0]]
 // CHECK-NEXT: return %[[G1]]
@@ -257,5 +257,43 @@ func.func @micro_last(%w0: tensor<8xf32> {dt.port = #dt.port<parameter "h.0.w">}
   %d0 = dt.mul %d, %w1 {dt.direction = #dt.direction<input_gradient>, dt.layer = #dt.layer<"h"[1]>} : tensor<8xf32> loc("h.1")
   %g0 = dt.mul %d0, %x {dt.direction = #dt.direction<weight_gradient>, dt.layer = #dt.layer<"h"[0]>} : tensor<8xf32>
   return %g0, %g1 : tensor<8xf32>, tensor<8xf32>
+}
+}
+
+// -----
+
+// What a split backward pass reads of the forward pass has a kind for how long it stays: what the first part alone reads,
+// and what the second one reads, too. What is made of small values alone, as a row's sum for each of its elements, is made
+// again.
+
+// CHECK-LABEL: func.func @micro_next.forward.1(
+// CHECK-SAME: -> (tensor<8x8xf32> {dt.port = #dt.port<stash "[[Z:[^"]*]]">}, tensor<8x8xf32> {dt.port = #dt.port<weight_stash "[[Y1:[^"]*]]">}) attributes
+// CHECK-LABEL: func.func @micro_next.inputs.1(
+// CHECK-SAME: {dt.port = #dt.port<stash "[[Z]]">}
+// CHECK-SAME: {dt.port = #dt.port<weight_stash "[[Y1]]">}
+// CHECK-SAME: -> (tensor<8xf32> {dt.port = #dt.port<gradient_stash "[[SUMS:[^"]*]]">}, tensor<8x8xf32> {dt.port = #dt.port<sent_gradient "{{[^"]*}}">}) attributes
+// CHECK-LABEL: func.func @micro_next.weights.1(
+// CHECK-SAME: %[[Y:[a-z0-9]*]]: tensor<8x8xf32> {dt.port = #dt.port<weight_stash "[[Y1]]">}, %[[ROWS:[a-z0-9]*]]: tensor<8xf32> {dt.port = #dt.port<gradient_stash "[[SUMS]]">}
+// CHECK: %[[WIDE:.*]] = dt.broadcast %[[ROWS]] dims [0] {dt.direction = #dt.direction<weight_gradient>
+// CHECK: dt.mul %[[Y]], %[[WIDE]]
+
+module attributes {dt.mesh = #dt.mesh<"pp" = 2>, dt.splits_backward} {
+func.func @micro_next(%w0: tensor<8x8xf32> {dt.port = #dt.port<parameter "h.0.w">},
+                      %w1: tensor<8x8xf32> {dt.port = #dt.port<parameter "h.1.w">},
+                      %x: tensor<8x8xf32> {dt.port = #dt.port<input "x">})
+    -> (tensor<8x8xf32> {dt.port = #dt.port<reduced_gradient "h.0.w">},
+        tensor<8x8xf32> {dt.port = #dt.port<reduced_gradient "h.1.w">}) {
+  %y0 = dt.contract "ab,bc->ac" %x, %w0 {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[0]>} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32> loc("h.0")
+  %y1 = dt.contract "ab,bc->ac" %y0, %w1 {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[1]>} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32> loc("h.1")
+  %z = dt.contract "ab,bc->ac" %y1, %w1 {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[1]>} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32> loc("h.1.z")
+  %sums = dt.reduce sum %z over [1] {dt.direction = #dt.direction<input_gradient>, dt.layer = #dt.layer<"h"[1]>} : tensor<8x8xf32> -> tensor<8xf32> loc("h.1.sums")
+  %wide = dt.broadcast %sums dims [0] {dt.direction = #dt.direction<input_gradient>, dt.layer = #dt.layer<"h"[1]>} : tensor<8xf32> -> tensor<8x8xf32> loc("h.1.wide")
+  %d = dt.mul %z, %y1 {dt.direction = #dt.direction<input_gradient>, dt.layer = #dt.layer<"h"[1]>} : tensor<8x8xf32> loc("h.1.d")
+  %e = dt.mul %d, %wide {dt.direction = #dt.direction<input_gradient>, dt.layer = #dt.layer<"h"[1]>} : tensor<8x8xf32> loc("h.1.e")
+  %d0 = dt.contract "ac,bc->ab" %e, %w1 {dt.direction = #dt.direction<input_gradient>, dt.layer = #dt.layer<"h"[1]>} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32> loc("h.1.d0")
+  %s = dt.mul %y1, %wide {dt.direction = #dt.direction<weight_gradient>, dt.layer = #dt.layer<"h"[1]>} : tensor<8x8xf32>
+  %g1 = dt.contract "ab,ac->bc" %y0, %s {dt.direction = #dt.direction<weight_gradient>, dt.layer = #dt.layer<"h"[1]>} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
+  %g0 = dt.contract "ab,ac->bc" %x, %d0 {dt.direction = #dt.direction<weight_gradient>, dt.layer = #dt.layer<"h"[0]>} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
+  return %g0, %g1 : tensor<8x8xf32>, tensor<8x8xf32>
 }
 }

@@ -90,3 +90,15 @@ func.func @f(%x: tensor<8xf32>) -> (tensor<8xf32> {dt.port = #dt.port<sent "y">}
   return %x : tensor<8xf32>
 }
 }
+
+// -----
+
+module attributes {dt.stages = [[], []]} {
+func.func @f(%x: tensor<8xf32>) -> (tensor<8xf32> {dt.port = #dt.port<stash "s">})
+    attributes {dt.duty = #dt.duty<forward, stage = 0, timetable = "step", for = last>} {
+  return %x : tensor<8xf32>
+}
+// expected-error @below {{K5: takes the weight_stash s, which stage 0 does not pass on}}
+func.func @w(%s: tensor<8xf32> {dt.port = #dt.port<weight_stash "s">})
+    attributes {dt.duty = #dt.duty<weight_gradients, stage = 0, timetable = "step", for = last>} { return }
+}

@@ -103,7 +103,9 @@ TEST(ChooseTimetable, CostsAreThoseOfThePasses) {
     EXPECT_GT(each.weight, 0);
     EXPECT_DOUBLE_EQ(each.backward, each.input + each.weight);
     EXPECT_LT(microBatches * (each.forward + each.backward), seconds.ofStep(*plan.roles[stage].role));
-    EXPECT_GT(each.stash, 0);
+    EXPECT_GT(each.stashForWeight, 0);
+    EXPECT_GT(each.stash, each.stashForWeight) << "the input gradients alone read some of it";
+    EXPECT_GT(each.gradientStash, 0);
   }
   EXPECT_GT(costs.transfer, 5e-6); // one latency, and the bytes
 }

@@ -107,6 +107,20 @@ TEST_F(SearchTest, TakesStagesThatDiffer) {
   EXPECT_GE(result.seconds, 8 * 12) << "one rank has two stages, of 9 and at least 3";
 }
 
+TEST_F(SearchTest, KeepsRoomForWhatInputGradientsKeep) {
+  for (double limit : {1.5, 2.5, 4.0, 6.0}) {
+    SearchRequest request{4, 8, equalCosts(4), limit, 300'000};
+    for (StageCosts &stage : request.costs.stages) {
+      stage.stashForWeight = 0.75;
+      stage.gradientStash = 0.5;
+    }
+    SearchResult result = searchTimetable(request);
+    EXPECT_EQ(findFault(result.timetable), "") << limit;
+    EXPECT_LE(std::ranges::max(peakMemory(result.timetable, request.costs)), limit);
+    EXPECT_LE(result.seconds, result.namedSeconds) << limit;
+  }
+}
+
 TEST_F(SearchTest, SaysWhatMemoryIsNeeded) {
   SearchRequest request{2, 4, equalCosts(4), 1.0};
   try {

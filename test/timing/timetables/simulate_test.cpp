@@ -75,6 +75,19 @@ TEST(Simulate, AddsUpWhatStashesTake) {
   EXPECT_DOUBLE_EQ(peak("0F0,(0F1;0B0)OVERLAP_F_B,0B1\n"), 20);
 }
 
+// While an input gradient runs, what it keeps for the weight gradients is there, and what it reads is not free yet.
+TEST(Simulate, AddsUpWhatInputGradientsKeep) {
+  Costs costs = equalCosts(1);
+  costs.stages[0].stash = 10;
+  costs.stages[0].stashForWeight = 4;
+  costs.stages[0].gradientStash = 8;
+  auto peak = [&](std::string_view csv) { return peakMemory(readCsv(csv, "mine"), costs).front(); };
+  EXPECT_DOUBLE_EQ(peak("0F0,0F1,0B0,0B1\n"), 20) << "a whole backward pass keeps nothing";
+  EXPECT_DOUBLE_EQ(peak("0F0,0I0,0W0,0F1,0I1,0W1\n"), 18);
+  EXPECT_DOUBLE_EQ(peak("0F0,0F1,0I0,0W0,0I1,0W1\n"), 28);
+  EXPECT_DOUBLE_EQ(peak("0F0,0I0,0F1,0I1,0W0,0W1\n"), 12 + 18) << "what stays of the first, and all of the second";
+}
+
 TEST(Simulate, SaysThatRanksWaitForEver) {
   EXPECT_TRUE(std::isinf(stepSeconds(readCsv("0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1\n", "mine"), equalCosts(2))));
 }
