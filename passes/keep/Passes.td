@@ -284,6 +284,10 @@ def Cut : Pass<"dt-cut", "mlir::ModuleOp"> {
     func.func @micro_last.forward.1(%w1, {received "h.0"}) -> ({stash ...})
     func.func @micro_last.backward.1(%w1, {stash ...}, {received "h.0"}) -> ({sent_gradient "h.1"}, {reduced_gradient "h.1.w"})
     ```
+    In a module with `dt.splits_backward` the backward pass becomes two, `micro_last.inputs.1` and `micro_last.weights.1`.
+    What passes keep for them is then a `stash`, a `weight_stash` or a `gradient_stash`, by how long it stays
+    (passes/keep/StashKinds.h).
+
     Where operations go: passes/keep/StageHomes.h. The gradient of a parameter that several stages read is added up over
     them; all stages know what the host is told, and what an update needs to know about all gradients. The module gets
     `dt.stages`, each stage's layers. With `dt.asynchronous` stages update by themselves: a forward pass stashes the
@@ -393,7 +397,7 @@ def VerifyKeep : Pass<"dt-verify-keep", "mlir::ModuleOp"> {
   let description = [{
     K1: no dt.tag. K2: in a function with marks every operation that is read, except constants, has a direction. K3: if
     the model has been cut, each function says its stage, and none does both passes. K4: what belongs to a micro-batch
-    has one type in all functions of a stage. K5: what a function takes of it (stash, received) is handed on in that
+    has one type in all functions of a stage. K5: what a function takes of it (stashes, received) is handed on in that
     type by the stage itself or by its neighbour. K6: what is handed on is taken.
   }];
 }

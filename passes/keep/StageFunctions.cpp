@@ -201,9 +201,9 @@ FailureOr<Value> StageFunctions::getFromElsewhere(Value value, Place place) {
                                          << stage << ", which has run by then; cut the model elsewhere";
 }
 
-/// Whether a kernel that reads the value makes it on the way from one stored tensor that is no larger, such as by adding
-/// a bias, or from small ones alone, such as a row's mean for each of its elements. Then these are kept, which others may
-/// read too.
+/// Whether a kernel that reads the value makes it on the way: from one stored tensor that is no larger, such as by
+/// adding a bias, or from small ones alone, such as a row's mean for each of its elements. Then these are kept, which
+/// others may read too.
 bool StageFunctions::isMadeOnTheWay(Operation *maker) {
   if (!stored.isLight(maker))
     return false;

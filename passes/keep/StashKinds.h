@@ -11,8 +11,8 @@
 
 namespace dtc {
 
-/// Gives each stash of the module's functions its kind. Before, all are a `stash`. Functions of all micro-batches decide
-/// together, so that any of them can be a pass of one micro-batch.
+/// Gives each stash of the module's functions its kind. Before, all are a `stash`. Functions of all micro-batches
+/// decide together: those of several may be the passes of one micro-batch.
 void setStashKinds(mlir::ModuleOp module);
 
 } // namespace dtc

@@ -208,8 +208,8 @@ def BuildTimetables : Pass<"dt-build-timetables", "mlir::ModuleOp"> {
   let description = [{
     `kind` is a timetable (passes/choices/PipelineTimetable.h): a name, or the rows of a CSV file. Each receive is begun
     one pass ahead; a send is waited for when a third one of its kind would be sent, or when the step ends
-    (passes/schedule/timetables/AddTransfers.h). What belongs to a micro-batch under way (stash, sent, received) takes the lowest place that is free from
-    the entry that makes it to the last that needs it. Of a stage's functions for the first, the middle and the last micro-batch, the
+    (passes/schedule/timetables/AddTransfers.h). What belongs to a micro-batch under way (stashes, sent, received) takes the lowest place that is free from
+    the entry that makes it to the last that needs it, by itself for each kind. Of a stage's functions for the first, the middle and the last micro-batch, the
     timetable's first pass of a kind runs the first one and its last pass the last one, whichever micro-batches they are of. Where a
     stage does not add its micro-batches in ascending order, there is a warning, and the module gets `dt.sums_by_timetable`.
     With the kind `pipedream` steps overlap (timing/timetables/pipedream.h): the entries are those of one running step,

@@ -1,8 +1,8 @@
 // The spaces of a rank's arena: the first part of a tensor's address.
 //
 // Most memory is private or registered with the transport. What belongs to a micro-batch under way in a pipeline has
-// several places of its kind, one after the other; an entry of a timetable says in which place it works. What passes of a
-// stage keep for later ones is in three spaces, by how long it stays (passes/keep/StashKinds.h).
+// several places of its kind, one after the other; an entry of a timetable says in which place it works. What passes of
+// a stage keep for later ones is in three spaces, by how long it stays (passes/keep/StashKinds.h).
 #pragma once
 
 #include "dialect/IR/Attributes.h"
