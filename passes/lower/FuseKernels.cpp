@@ -1,6 +1,7 @@
 // Groups elementwise operations and reductions into kernels; see Passes.td for the idea.
 #include "dialect/IR/Locations.h"
 #include "dialect/IR/Marks.h"
+#include "dialect/IR/Names.h"
 #include "passes/analysis/StoredValues.h"
 #include "passes/lower/Passes.h"
 #include "passes/lower/Targets.h"
@@ -72,15 +73,16 @@ OwningOpRef<KernelOp> buildKernel(Location loc, ArrayRef<Operation *> ops, Array
 /// The fusion of one function.
 class Fusion {
 public:
-  Fusion(func::FuncOp function, const dtc::Target &target)
-      : function(function), maxBuffers(target.getMaxBuffers()), values(maxBuffers / 2) {}
+  /// `memo`: of this function, or of several that are fused one after the other.
+  Fusion(func::FuncOp function, const dtc::Target &target, dtc::ClusterMemo &memo)
+      : function(function), memo(memo), maxBuffers(target.getMaxBuffers()), values(maxBuffers / 2) {}
 
   void classify();
   void cluster();
   /// Replaces every cluster by a launch of a kernel of its own making; equal clusters share one.
   void emit();
-  /// Launches what `sharedKernel` gives for each of those kernels, in the order in which they were made.
-  void share(function_ref<KernelOp(KernelOp)> sharedKernel);
+  /// Launches what `nameOf` gives for the kernel of each launch, in their order.
+  void share(function_ref<FlatSymbolRefAttr(KernelOp)> nameOf);
 
 private:
   bool isKernelOp(Operation *op) { return values.isKernel(op); }
@@ -100,7 +102,7 @@ private:
   void emitCluster(Cluster &cluster, KernelOf kernelOf);
 
   func::FuncOp function;
-  dtc::ClusterMemo memo;
+  dtc::ClusterMemo &memo;
   const size_t maxBuffers;
   dtc::StoredValues values;
   DenseSet<Operation *> heavy;
@@ -112,8 +114,8 @@ private:
   DenseSet<Operation *> done;
   Marker marker;
   IRMapping stored; ///< old value -> the value that now holds it
-  /// The kernels of this function, in the order of their first launches, and who launches which.
-  SmallVector<OwningOpRef<KernelOp>> kernels;
+  SmallVector<OwningOpRef<KernelOp>> kernels; ///< those that no function before this one made
+  /// Who launches which kernel.
   SmallVector<std::pair<LaunchOp, KernelOp>> launches;
 };
 
@@ -349,12 +351,9 @@ void Fusion::emit() {
     }
 }
 
-void Fusion::share(function_ref<KernelOp(KernelOp)> sharedKernel) {
-  DenseMap<Operation *, FlatSymbolRefAttr> names;
-  for (OwningOpRef<KernelOp> &kernel : kernels)
-    names[*kernel] = FlatSymbolRefAttr::get(sharedKernel(*kernel));
+void Fusion::share(function_ref<FlatSymbolRefAttr(KernelOp)> nameOf) {
   for (auto [launch, kernel] : launches)
-    launch.setKernelAttr(names.at(kernel));
+    launch.setKernelAttr(nameOf(kernel));
 }
 
 /// What a kernel does: the purposes of its operations in their order, without data movement between them, as in
@@ -380,7 +379,7 @@ std::string describeWork(KernelOp kernel) {
 /// Gives every distinct kernel body one symbol at the end of the module.
 class KernelTable {
 public:
-  explicit KernelTable(ModuleOp module) : module(module) {
+  explicit KernelTable(ModuleOp module) : symbols(module) {
     for (auto kernel : module.getOps<KernelOp>())
       known[hashOf(kernel)].push_back(kernel);
   }
@@ -395,9 +394,9 @@ public:
     std::string work = describeWork(kernel), name;
     do // kernels that were there before keep their names
       name = work + "_" + std::to_string(named[work]++);
-    while (module.lookupSymbol(name));
+    while (symbols.lookup(name));
     copy.setSymName(name);
-    module.push_back(copy);
+    symbols.insert(copy);
     alike.push_back(copy);
     return copy;
   }
@@ -418,26 +417,57 @@ private:
                                                       OperationEquivalence::IgnoreLocations);
   }
 
-  ModuleOp module;
+  SymbolTable symbols;
   DenseMap<size_t, SmallVector<KernelOp, 1>> known; ///< by hash
   llvm::StringMap<int> named;                       ///< number of kernels with that name
 };
+
+/// Functions that are fused one after the other and share a memo, since most stages of a pipeline do the same.
+struct FusionGroup {
+  dtc::ClusterMemo memo;
+  SmallVector<Fusion *> fusions;
+
+  void run() {
+    for (Fusion *fusion : fusions) {
+      fusion->classify();
+      fusion->cluster();
+      fusion->emit();
+    }
+  }
+};
+
+/// The duty without the stage; null for a function without a duty.
+DutyAttr dutyInAnyStage(func::FuncOp function) {
+  DutyAttr duty = dutyOf(function);
+  return duty ? DutyAttr::get(duty.getContext(), duty.getTask(), /*stage=*/0, duty.getTimetable(),
+                              duty.getMicroBatches())
+              : DutyAttr();
+}
 
 struct FuseKernels : dtc::impl::FuseKernelsBase<FuseKernels> {
   void runOnOperation() override {
     const dtc::Target &target = dtc::targetOf(getOperation());
     std::deque<Fusion> fusions;
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      fusions.emplace_back(function, target);
-    parallelForEach(&getContext(), fusions, [](Fusion &fusion) {
-      fusion.classify();
-      fusion.cluster();
-      fusion.emit();
-    });
+    std::deque<FusionGroup> groups;
+    DenseMap<DutyAttr, FusionGroup *> groupOf;
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      DutyAttr duty = dutyInAnyStage(function);
+      FusionGroup *&group = groupOf[duty];
+      if (!group || !duty)
+        group = &groups.emplace_back();
+      group->fusions.push_back(&fusions.emplace_back(function, target, group->memo));
+    }
+    parallelForEach(&getContext(), groups, [](FusionGroup &group) { group.run(); });
     // One function after the other: a kernel gets the name that the first function gives it.
     KernelTable table(getOperation());
+    DenseMap<Operation *, FlatSymbolRefAttr> names;
     for (Fusion &fusion : fusions)
-      fusion.share([&](KernelOp kernel) { return table.insert(kernel); });
+      fusion.share([&](KernelOp kernel) {
+        FlatSymbolRefAttr &name = names[kernel];
+        if (!name)
+          name = FlatSymbolRefAttr::get(table.insert(kernel));
+        return name;
+      });
   }
 };
 
