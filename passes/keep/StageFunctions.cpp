@@ -108,9 +108,8 @@ DictionaryAttr StageFunctions::ofStage(DictionaryAttr attributes, int64_t stage)
 Value StageFunctions::addArgument(Part &part, Type type, DictionaryAttr attributes, Location loc) {
   Value &argument = part.arguments[portIn(attributes).identity()];
   if (!argument) {
-    unsigned index = part.function.getNumArguments();
-    (void)part.function.insertArgument(index, type, attributes, loc);
-    argument = part.function.getArgument(index);
+    argument = part.function.front().addArgument(type, loc);
+    part.argumentAttributes.push_back(attributes);
   }
   return argument;
 }
@@ -231,8 +230,8 @@ FailureOr<Value> StageFunctions::getFromEarlier(Value value, Place place, Pass e
   if (failed(kept))
     return failure();
   if (auto argument = dyn_cast<BlockArgument>(*kept)) // received
-    return addArgument(partOf(place), value.getType(),
-                       partOf(before).function.getArgAttrDict(argument.getArgNumber()), value.getLoc());
+    return addArgument(partOf(place), value.getType(), partOf(before).argumentAttributes[argument.getArgNumber()],
+                       value.getLoc());
   handOn(partOf(before), *kept, value, PortKind::Stash);
   return takeOver(partOf(place), value, PortKind::Stash);
 }
@@ -305,6 +304,8 @@ bool StageFunctions::isMissing(OpOperand &operand, Place place) const {
 
 /// The summand of a sum of which a place has only one; null otherwise.
 OpOperand *StageFunctions::onlySummand(Operation *op, Place place) const {
+  if (!homes.of(op).partial) // nothing is missing
+    return nullptr;
   OpOperand *only = nullptr;
   for (OpOperand &operand : op->getOpOperands()) {
     if (!isAdded(operand) || isMissing(operand, place))
@@ -456,7 +457,8 @@ void StageFunctions::finish() {
     OpBuilder builder = OpBuilder::atBlockEnd(&part.function.front());
     func::ReturnOp::create(builder, part.function.getLoc(), part.results);
     part.function.setFunctionType(
-        builder.getFunctionType(part.function.getArgumentTypes(), ValueRange(part.results).getTypes()));
+        builder.getFunctionType(part.function.front().getArgumentTypes(), ValueRange(part.results).getTypes()));
+    part.function.setAllArgAttrs(part.argumentAttributes);
     part.function.setAllResultAttrs(part.resultAttributes);
     dropDead(part.function.front());
   }
@@ -471,13 +473,14 @@ LogicalResult StageFunctions::build() {
     return success();
   };
   for (Operation &op : original.front().without_terminator()) {
-    if (passOf(&op) == Once && failed(exchangeThese()))
+    Pass pass = passOf(&op);
+    if (pass == Once && failed(exchangeThese()))
       return failure();
     for (int64_t number : homes.of(&op).where.numbers())
-      if (failed(clone(&op, {number, passOf(&op)})))
+      if (failed(clone(&op, {number, pass})))
         return failure();
     llvm::append_range(ofPasses, op.getResults());
-    if (passOf(&op) == Once && failed(exchangeThese()))
+    if (pass == Once && failed(exchangeThese()))
       return failure();
   }
   if (failed(exchangeThese()) || failed(returnAll()))

@@ -48,11 +48,12 @@ private:
     Pass pass;
     auto operator<=>(const Place &) const = default;
   };
-  /// A function under construction.
+  /// A function under construction. It gets its type and attributes at the end, all at once.
   struct Part {
     mlir::func::FuncOp function;
     llvm::DenseMap<mlir::Value, mlir::Value> values, exchanged; ///< the original's, here
     llvm::DenseMap<mlir::dt::PortIdentity, mlir::Value> arguments;
+    llvm::SmallVector<mlir::DictionaryAttr> argumentAttributes;
     llvm::SmallVector<mlir::Value> results;
     llvm::SmallVector<mlir::DictionaryAttr> resultAttributes;
     llvm::DenseSet<mlir::dt::PortIdentity> returned;
