@@ -66,6 +66,21 @@ SmallVector<func::FuncOp> functionsOf(ModuleOp module, int64_t role) {
   return functions;
 }
 
+std::vector<SmallVector<func::FuncOp>> functionsOfRoles(ModuleOp module) {
+  DenseI64ArrayAttr said = saidRanks(module);
+  std::vector<SmallVector<func::FuncOp>> roles(rolesOf(module));
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (DutyAttr duty = dutyOf(function)) {
+      if (int64_t role = rankOf(said, duty.getStage()); role >= 0 && role < static_cast<int64_t>(roles.size()))
+        roles[role].push_back(function);
+    } else {
+      for (SmallVector<func::FuncOp> &functions : roles)
+        functions.push_back(function);
+    }
+  }
+  return roles;
+}
+
 int64_t ownerOf(func::FuncOp function, PortAttr port) {
   DutyAttr duty = dutyOf(function);
   if (!duty)

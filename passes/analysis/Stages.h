@@ -6,6 +6,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
+#include <vector>
+
 namespace dtc {
 
 /// How many ranks there are along the mesh's axis `pp`; 1 without that axis.
@@ -24,6 +26,8 @@ int64_t rolesOf(mlir::ModuleOp module);
 int64_t roleOf(mlir::func::FuncOp function);
 /// A role's functions, in the module's order. A module that was not cut has one role.
 llvm::SmallVector<mlir::func::FuncOp> functionsOf(mlir::ModuleOp module, int64_t role);
+/// The functions of each role, found in one walk over the module.
+std::vector<llvm::SmallVector<mlir::func::FuncOp>> functionsOfRoles(mlir::ModuleOp module);
 /// The stage whose micro-batch a tensor belongs to that a function takes or returns: the function's own, or the one that
 /// a copy takes it from.
 int64_t ownerOf(mlir::func::FuncOp function, mlir::dt::PortAttr port);

@@ -236,7 +236,7 @@ static void readStep(ModuleOp module, int64_t number, FlatRole &role) {
                                  {entry.getPlaces().begin(), entry.getPlaces().end()}});
 }
 
-ReadRole readRole(ModuleOp module, Kernels &kernels, int64_t number) {
+ReadRole readRole(ModuleOp module, Kernels &kernels, int64_t number, ArrayRef<func::FuncOp> functions) {
   ReadRole read;
   read.number = number;
   FlatRole &role = read.role;
@@ -245,7 +245,6 @@ ReadRole readRole(ModuleOp module, Kernels &kernels, int64_t number) {
   SmallVector<uint32_t> places = placesOf(module, number);
   role.places.assign(places.begin(), places.end());
   PortTable ports(module, read);
-  SmallVector<func::FuncOp> functions = functionsOf(module, number);
   read.functions.resize(functions.size());
   role.functions.resize(functions.size());
   std::vector<FunctionReader> readers;

@@ -24,7 +24,9 @@ struct ReadRole {
 
 /// One role of a module in Form 5, whose operations are launches, library calls, views, collectives, transfers and
 /// waits: how they depend on each other, which is all that laying them out takes.
-ReadRole readRole(mlir::ModuleOp module, Kernels &kernels, int64_t number = 0);
+/// `functions`: the role's.
+ReadRole readRole(mlir::ModuleOp module, Kernels &kernels, int64_t number,
+                  llvm::ArrayRef<mlir::func::FuncOp> functions);
 
 /// Adds what orders and costs need: names, marks, work, what is moved and which stages meet. Emits an error on an
 /// operation whose work is unknown.

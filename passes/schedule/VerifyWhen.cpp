@@ -301,14 +301,16 @@ struct VerifyWhen : dtc::impl::VerifyWhenBase<VerifyWhen> {
     dtc::Kernels kernels(getOperation());
     if (failed(kernels.describeAll()))
       return signalPassFailure();
-    for (int64_t role = 0; role < dtc::rolesOf(getOperation()); ++role) {
-      FailureOr<dtc::ArenaLayout> arena = dtc::ArenaLayout::read(getOperation(), role);
+    dtc::Duties duties = dtc::dutiesIn(getOperation());
+    for (auto [number, functions] : llvm::enumerate(dtc::functionsOfRoles(getOperation()))) {
+      auto role = static_cast<int64_t>(number);
+      FailureOr<dtc::ArenaLayout> arena = dtc::ArenaLayout::read(getOperation(), role, functions);
       if (failed(arena))
         return signalPassFailure();
-      for (func::FuncOp function : dtc::functionsOf(getOperation(), role))
+      for (func::FuncOp function : functions)
         if (failed(FunctionCheck(function, *arena, kernels).run()))
           return signalPassFailure();
-      if (failed(dtc::checkTimetables(getOperation(), role, accumulation)))
+      if (failed(dtc::checkTimetables(getOperation(), role, functions, duties, accumulation)))
         return signalPassFailure();
     }
     markAllAnalysesPreserved();

@@ -169,6 +169,8 @@ struct OffloadLayers : dtc::impl::OffloadLayersBase<OffloadLayers> {
     FailureOr<RecomputePlan> plan = RecomputePlan::of(function, ArrayRef<std::string>(rules));
     if (failed(plan))
       return failure();
+    if (!plan->offloads())
+      return success();
     Block &block = function.front();
     Offloaded offloaded(block, *plan);
     if (offloaded.values().empty())

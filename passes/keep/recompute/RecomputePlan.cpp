@@ -90,6 +90,10 @@ const abi::Recompute &RecomputePlan::howOf(LayerAttr layer) const {
   return found == groupOfLayer.end() ? outside : groups[found->second];
 }
 
+bool RecomputePlan::offloads() const {
+  return llvm::any_of(groups, [](const abi::Recompute &how) { return how.kind == Kind::Offload; });
+}
+
 std::optional<size_t> RecomputePlan::groupOf(Operation *op) const {
   LayerAttr layer = marksOf(op).layer;
   Kind kind = howOf(layer).kind;

@@ -27,6 +27,8 @@ public:
 
   /// Also for operations in no layer, with a null layer: they are kept, or cheap.
   const abi::Recompute &howOf(mlir::dt::LayerAttr layer) const;
+  /// Whether what any layer keeps waits in the host's memory.
+  bool offloads() const;
   /// The group with which the operation's layer is recomputed; nothing if it is not.
   std::optional<size_t> groupOf(mlir::Operation *op) const;
 

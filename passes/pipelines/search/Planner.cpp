@@ -221,8 +221,8 @@ FailureOr<std::shared_ptr<Planner::Step>> Planner::stepFor(const Choices &choice
     return markBroken(**module);
   Kernels kernels(**module);
   step->rows = decidedRows(**module);
-  for (int64_t role = 0; role < rolesOf(**module); ++role) {
-    ReadRole read = readRole(**module, kernels, role);
+  for (auto [role, functions] : llvm::enumerate(functionsOfRoles(**module))) {
+    ReadRole read = readRole(**module, kernels, static_cast<int64_t>(role), functions);
     if (failed(describeCommands(read, kernels)))
       return failure();
     step->roles.push_back(std::make_unique<Role>(std::move(read.role)));

@@ -31,8 +31,8 @@ struct BucketCollectives : dtc::impl::BucketCollectivesBase<BucketCollectives> {
     dtc::Kernels kernels(module);
     std::deque<dtc::ReadRole> roles;
     std::vector<const dtc::FlatRole *> flat;
-    for (int64_t role = 0; role < dtc::rolesOf(module); ++role) {
-      roles.push_back(dtc::readRole(module, kernels, role));
+    for (auto [role, functions] : llvm::enumerate(dtc::functionsOfRoles(module))) {
+      roles.push_back(dtc::readRole(module, kernels, static_cast<int64_t>(role), functions));
       if (failed(describeCommands(roles.back(), kernels)))
         return signalPassFailure();
       flat.push_back(&roles.back().role);

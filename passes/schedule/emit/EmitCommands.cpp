@@ -71,13 +71,13 @@ static DenseSet<Operation *> partsIn(func::FuncOp function) {
   return parts;
 }
 
-FailureOr<llvm::StringMap<std::string>> CommandEmitter::emit(int64_t role, ArenaLayout &layout) {
+FailureOr<llvm::StringMap<std::string>> CommandEmitter::emit(ArrayRef<func::FuncOp> functions, ArenaLayout &layout) {
   arena = &layout;
   nextToken = 0;
   tokens.clear();
   transferTokens.clear();
   llvm::StringMap<std::string> listOf;
-  for (func::FuncOp func : functionsOf(module, role)) {
+  for (func::FuncOp func : functions) {
     function = func;
     stage = dutyOf(func) ? dutyOf(func).getStage() : 0;
     list = manifest.add_lists();

@@ -36,8 +36,8 @@ private:
 class CommandEmitter {
 public:
   CommandEmitter(mlir::ModuleOp module, LayerTable &layers, abi::Manifest &manifest);
-  /// Emits the lists of one role. Returns the list of each function: an earlier role's if it is equal.
-  mlir::FailureOr<llvm::StringMap<std::string>> emit(int64_t role, ArenaLayout &arena);
+  /// Emits the lists of one role's functions. Returns the list of each: an earlier role's if it is equal.
+  mlir::FailureOr<llvm::StringMap<std::string>> emit(llvm::ArrayRef<mlir::func::FuncOp> functions, ArenaLayout &arena);
 
 private:
   mlir::LogicalResult emitOperation(mlir::Operation *op);

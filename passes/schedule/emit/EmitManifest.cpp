@@ -158,9 +158,9 @@ static void emitRanks(MeshAttr mesh, int64_t number, abi::Role &role) {
   }
 }
 
-static LogicalResult emitRole(ModuleOp module, MeshAttr mesh, int64_t number, CommandEmitter &commands,
-                              abi::Manifest &manifest) {
-  FailureOr<ArenaLayout> arena = ArenaLayout::read(module, number);
+static LogicalResult emitRole(ModuleOp module, MeshAttr mesh, int64_t number, ArrayRef<func::FuncOp> functions,
+                              const Duties &duties, CommandEmitter &commands, abi::Manifest &manifest) {
+  FailureOr<ArenaLayout> arena = ArenaLayout::read(module, number, functions);
   if (failed(arena))
     return failure();
   bool isCut = rolesOf(module) > 1;
@@ -179,10 +179,10 @@ static LogicalResult emitRole(ModuleOp module, MeshAttr mesh, int64_t number, Co
     use->set_category(category);
     use->set_bytes(bytes);
   }
-  FailureOr<llvm::StringMap<std::string>> lists = commands.emit(number, *arena);
+  FailureOr<llvm::StringMap<std::string>> lists = commands.emit(functions, *arena);
   if (failed(lists))
     return failure();
-  emitTimetables(module, number, *lists, role);
+  emitTimetables(module, number, duties, *lists, role);
   return success();
 }
 
@@ -215,8 +215,9 @@ LogicalResult emitManifest(ModuleOp module, abi::Manifest &manifest) {
       emitParameter(cast<ParamAttr>(parameter), layers, *manifest.add_parameters());
 
   CommandEmitter commands(module, layers, manifest);
-  for (int64_t number = 0; number < rolesOf(module); ++number)
-    if (failed(emitRole(module, mesh, number, commands, manifest)))
+  Duties duties = dutiesIn(module);
+  for (auto [number, functions] : llvm::enumerate(functionsOfRoles(module)))
+    if (failed(emitRole(module, mesh, static_cast<int64_t>(number), functions, duties, commands, manifest)))
       return failure();
   return success();
 }

@@ -34,9 +34,7 @@ abi::CommandList::Duty abiDutyOf(DutyAttr duty) {
   llvm_unreachable("all tasks are covered");
 }
 
-using Duties = DenseMap<StringAttr, DutyAttr>; ///< of functions, by their names
-
-static Duties dutiesIn(ModuleOp module) {
+Duties dutiesIn(ModuleOp module) {
   Duties duties;
   for (auto function : module.getOps<func::FuncOp>())
     duties.try_emplace(function.getSymNameAttr(), dutyOf(function));
@@ -64,11 +62,11 @@ static void emitEntry(EntryAttr entry, const Duties &duties, const llvm::StringM
     out.mutable_turns()->RemoveLast();
 }
 
-void emitTimetables(ModuleOp module, int64_t number, const llvm::StringMap<std::string> &listOf, abi::Role &role) {
+void emitTimetables(ModuleOp module, int64_t number, const Duties &duties, const llvm::StringMap<std::string> &listOf,
+                    abi::Role &role) {
   auto timetables = module->getAttrOfType<ArrayAttr>(module_attr::timetables);
   if (!timetables)
     return;
-  Duties duties = dutiesIn(module);
   for (auto timetable : timetables.getAsRange<TimetableAttr>())
     if (timetable.getRank() == number)
       for (EntryAttr entry : timetable.getEntries())

@@ -10,7 +10,12 @@ namespace dtc {
 /// What a list is for; `once` if it does not say.
 abi::CommandList::Duty abiDutyOf(mlir::dt::DutyAttr duty);
 
-/// The timetables of a role, one to one. `listOf`: the list of a function, which may be that of an equal one.
-void emitTimetables(mlir::ModuleOp module, int64_t number, const llvm::StringMap<std::string> &listOf, abi::Role &role);
+using Duties = llvm::DenseMap<mlir::StringAttr, mlir::dt::DutyAttr>; ///< of functions, by their names
+Duties dutiesIn(mlir::ModuleOp module);
+
+/// The timetables of a role, one to one. `duties`: of the module. `listOf`: the list of a function, which may be that of
+/// an equal one.
+void emitTimetables(mlir::ModuleOp module, int64_t number, const Duties &duties,
+                    const llvm::StringMap<std::string> &listOf, abi::Role &role);
 
 } // namespace dtc

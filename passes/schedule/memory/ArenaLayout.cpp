@@ -25,10 +25,14 @@ SmallVector<uint32_t> placesOf(ModuleOp module, int64_t role) {
 }
 
 FailureOr<ArenaLayout> ArenaLayout::read(ModuleOp module, int64_t role) {
+  return read(module, role, functionsOf(module, role));
+}
+
+FailureOr<ArenaLayout> ArenaLayout::read(ModuleOp module, int64_t role, ArrayRef<func::FuncOp> functions) {
   ArenaLayout arena;
   if (failed(arena.readModule(module, role)))
     return failure();
-  for (func::FuncOp function : functionsOf(module, role))
+  for (func::FuncOp function : functions)
     if (failed(arena.readFunction(function)))
       return failure();
   return arena;

@@ -56,6 +56,9 @@ class ArenaLayout {
 public:
   /// Reads the layout of one role (Stages.h). Emits an error if the module lacks one of the attributes.
   static mlir::FailureOr<ArenaLayout> read(mlir::ModuleOp module, int64_t role = 0);
+  /// The same where the role's functions are known.
+  static mlir::FailureOr<ArenaLayout> read(mlir::ModuleOp module, int64_t role,
+                                           llvm::ArrayRef<mlir::func::FuncOp> functions);
 
   uint64_t bytes() const { return extent.bytes; }
   uint64_t sharedBegin() const { return extent.shared; }

@@ -19,9 +19,10 @@ static LogicalResult checkInPlace(const ReadRole &read) {
   return success();
 }
 
-FailureOr<MemoryPlan> MemoryPlan::compute(ModuleOp module, Kernels &kernels, int64_t role) {
+FailureOr<MemoryPlan> MemoryPlan::compute(ModuleOp module, Kernels &kernels, int64_t role,
+                                          ArrayRef<func::FuncOp> functions) {
   MemoryPlan plan;
-  plan.read = std::make_unique<ReadRole>(readRole(module, kernels, role));
+  plan.read = std::make_unique<ReadRole>(readRole(module, kernels, role, functions));
   if (failed(checkInPlace(*plan.read)))
     return failure();
   for (auto [number, port] : llvm::enumerate(plan.read->ports))

@@ -12,7 +12,8 @@ class MemoryPlan {
 public:
   /// Plans the functions of one role (Stages.h) of a module in Form 5, whose operations are launches, library calls, views,
   /// collectives, transfers and waits. `kernels`: of the module, all described.
-  static mlir::FailureOr<MemoryPlan> compute(mlir::ModuleOp module, Kernels &kernels, int64_t role);
+  static mlir::FailureOr<MemoryPlan> compute(mlir::ModuleOp module, Kernels &kernels, int64_t role,
+                                             llvm::ArrayRef<mlir::func::FuncOp> functions);
 
   uint64_t arenaBytes() const { return planner->arena().bytes; }
   uint64_t sharedBegin() const { return planner->arena().shared; }

@@ -28,12 +28,13 @@ struct PlanMemory : dtc::impl::PlanMemoryBase<PlanMemory> {
       return signalPassFailure();
     std::deque<dtc::MemoryPlan> plans;
     SmallVector<Attribute> arenas;
-    for (int64_t role = 0; role < dtc::rolesOf(getOperation()); ++role) {
-      FailureOr<dtc::MemoryPlan> plan = dtc::MemoryPlan::compute(getOperation(), kernels, role);
+    for (auto [role, functions] : llvm::enumerate(dtc::functionsOfRoles(getOperation()))) {
+      FailureOr<dtc::MemoryPlan> plan =
+          dtc::MemoryPlan::compute(getOperation(), kernels, static_cast<int64_t>(role), functions);
       if (failed(plan))
         return signalPassFailure();
       arenas.push_back(describe(*plan));
-      for (func::FuncOp function : dtc::functionsOf(getOperation(), role))
+      for (func::FuncOp function : functions)
         write(function, *plan);
       plans.emplace_back(std::move(*plan));
     }

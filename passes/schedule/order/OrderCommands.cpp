@@ -28,8 +28,8 @@ struct OrderCommands : dtc::impl::OrderCommandsBase<OrderCommands> {
       return;
     dtc::Kernels kernels(module);
     std::deque<dtc::ReadRole> roles;
-    for (int64_t role = 0; role < dtc::rolesOf(module); ++role) {
-      roles.push_back(dtc::readRole(module, kernels, role));
+    for (auto [role, functions] : llvm::enumerate(dtc::functionsOfRoles(module))) {
+      roles.push_back(dtc::readRole(module, kernels, static_cast<int64_t>(role), functions));
       if (failed(describeCommands(roles.back(), kernels)))
         return signalPassFailure();
     }

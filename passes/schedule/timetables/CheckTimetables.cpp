@@ -55,7 +55,7 @@ private:
 } // namespace
 
 /// A role with the spaces that timetables know, each with as many places as they use.
-static abi::Role judgedRole(ModuleOp module, int64_t number) {
+static abi::Role judgedRole(ModuleOp module, int64_t number, const Duties &duties) {
   abi::Role role;
   role.set_name(nameOfRole(module, number));
   for (StringRef name : spaceNames) {
@@ -63,14 +63,15 @@ static abi::Role judgedRole(ModuleOp module, int64_t number) {
     space.set_name(name.str());
     space.set_places(std::numeric_limits<uint32_t>::max());
   }
-  emitTimetables(module, number, {}, role);
+  emitTimetables(module, number, duties, {}, role);
   return role;
 }
 
-LogicalResult checkTimetables(ModuleOp module, int64_t number, int64_t microBatches) {
-  abi::Role role = judgedRole(module, number);
+LogicalResult checkTimetables(ModuleOp module, int64_t number, ArrayRef<func::FuncOp> functions, const Duties &duties,
+                              int64_t microBatches) {
+  abi::Role role = judgedRole(module, number, duties);
   JudgedPorts ports;
-  for (func::FuncOp function : functionsOf(module, number))
+  for (func::FuncOp function : functions)
     ports.add(function);
   abi::JudgedLists lists = ports.take();
   for (const abi::Timetable &timetable : role.timetables()) {

@@ -256,7 +256,7 @@ struct Lists {
   explicit Lists(Compilation &compilation) : module(compilation.at(Phase::How)), kernels(*module) {
     EXPECT_TRUE(succeeded(runLists(*module, compilation.options, compilation.options.choices)));
     for (int64_t stage = 0; stage < stagesOf(*module); ++stage)
-      roles.push_back(readRole(*module, kernels, stage));
+      roles.push_back(readRole(*module, kernels, stage, functionsOf(*module, stage)));
   }
   OwningOpRef<ModuleOp> module;
   Kernels kernels;
@@ -281,7 +281,9 @@ TEST_P(PlannerTest, AnyOrderIsPlannedAsTheIrIs) {
       planner.plan(orders);
       Kernels kernels(*lists.module);
       ASSERT_TRUE(succeeded(kernels.describeAll()));
-      FailureOr<MemoryPlan> expected = MemoryPlan::compute(*lists.module, kernels, static_cast<int64_t>(stage));
+      auto role = static_cast<int64_t>(stage);
+      FailureOr<MemoryPlan> expected =
+          MemoryPlan::compute(*lists.module, kernels, role, functionsOf(*lists.module, role));
       ASSERT_TRUE(succeeded(expected));
       EXPECT_EQ(planner.arena().bytes, expected->arenaBytes());
       for (auto [number, own] : llvm::enumerate(read.functions))
