@@ -148,7 +148,7 @@ private:
 
   ArrayRef<std::vector<PlannedPass>> roles;
   const TransferFunctions &transfers;
-  std::map<Operation *, Ends> ends;
+  DenseMap<func::FuncOp, Ends> ends;
   std::map<Key, Index> readers; ///< the passes that receive
   std::deque<Message> messages;
   std::vector<Incoming> incoming; ///< of each role

@@ -6,7 +6,9 @@
 #include "dialect/IR/Names.h"
 #include "llvm/ADT/MapVector.h"
 
+#include <functional>
 #include <map>
+#include <queue>
 
 using namespace mlir;
 using namespace mlir::dt;
@@ -37,8 +39,32 @@ static void setPlace(SmallVector<int64_t> &places, Space space, int64_t place) {
     set(space + 1);
 }
 
+namespace {
+/// The places of a space.
+class Places {
+public:
+  /// Takes the lowest place that is free, from the entry `first` to the entry `last`. Calls come in the order of `first`.
+  int64_t take(size_t first, size_t last) {
+    for (; !taken.empty() && taken.top().first < first; taken.pop())
+      free.push(taken.top().second);
+    if (free.empty())
+      free.push(count++);
+    int64_t place = free.top();
+    free.pop();
+    taken.emplace(last, place);
+    return place;
+  }
+
+private:
+  template <typename T> using LowestFirst = std::priority_queue<T, std::vector<T>, std::greater<>>;
+  LowestFirst<std::pair<size_t, int64_t>> taken; ///< the last entry that needs each, and the place
+  LowestFirst<int64_t> free;
+  int64_t count = 0;
+};
+} // namespace
+
 static std::vector<SmallVector<int64_t>> assignPlaces(ArrayRef<RunEntry> entries) {
-  llvm::MapVector<std::tuple<Space, int64_t, int64_t>, SmallVector<size_t>> users; // of each micro-batch
+  llvm::MapVector<std::tuple<Space, int64_t, int64_t>, SmallVector<size_t, 3>> users; // of each micro-batch
   DenseMap<func::FuncOp, std::set<OwnedSpace>> owned; // many entries run one function
   for (auto [index, entry] : llvm::enumerate(entries)) {
     auto [known, isNew] = owned.try_emplace(entry.function);
@@ -48,15 +74,10 @@ static std::vector<SmallVector<int64_t>> assignPlaces(ArrayRef<RunEntry> entries
       users[{space, stage, entry.microBatch}].push_back(index);
   }
   std::vector<SmallVector<int64_t>> places(entries.size());
-  std::map<unsigned, SmallVector<size_t>> takenUntil; // for each space's places
-  for (const auto &[what, using_] : users) {          // in the order of their first entries
+  std::map<unsigned, Places> ofSpaces;
+  for (const auto &[what, using_] : users) { // in the order of their first entries
     Space space = std::get<0>(what);
-    SmallVector<size_t> &taken = takenUntil[space];
-    auto *free = llvm::find_if(taken, [&, first = using_.front()](size_t until) { return until < first; });
-    int64_t place = free - taken.begin();
-    if (free == taken.end())
-      taken.push_back(0);
-    taken[place] = using_.back();
+    int64_t place = ofSpaces[space].take(using_.front(), using_.back());
     for (size_t entry : using_)
       setPlace(places[entry], space, place);
   }
@@ -65,10 +86,14 @@ static std::vector<SmallVector<int64_t>> assignPlaces(ArrayRef<RunEntry> entries
 
 SmallVector<EntryAttr> placeEntries(ArrayRef<RunEntry> entries) {
   SmallVector<EntryAttr> built;
+  DenseMap<func::FuncOp, FlatSymbolRefAttr> names; // many entries run one function
   for (auto [entry, places] : llvm::zip_equal(entries, assignPlaces(entries))) {
     func::FuncOp function = entry.function;
-    built.push_back(EntryAttr::get(function.getContext(), FlatSymbolRefAttr::get(function), entry.microBatch,
-                                   /*step=*/0, places, /*turns=*/{}));
+    FlatSymbolRefAttr &name = names[function];
+    if (!name)
+      name = FlatSymbolRefAttr::get(function);
+    built.push_back(EntryAttr::get(function.getContext(), name, entry.microBatch, /*step=*/0, places,
+                                   /*turns=*/{}));
   }
   return built;
 }
