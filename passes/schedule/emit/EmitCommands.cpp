@@ -23,7 +23,12 @@ namespace dtc {
 
 CommandEmitter::CommandEmitter(ModuleOp module, LayerTable &layers, abi::Manifest &manifest)
     : module(module), layers(layers), manifest(manifest), kernels(module), formulas(kernels),
-      mesh(module->getAttrOfType<MeshAttr>(module_attr::mesh)) {}
+      mesh(module->getAttrOfType<MeshAttr>(module_attr::mesh)) {
+  if (auto stages = module->getAttrOfType<ArrayAttr>(module_attr::stages))
+    for (auto ofStage : stages.getAsRange<ArrayAttr>())
+      for (auto layer : ofStage.getAsRange<LayerAttr>())
+        layerNumbers.try_emplace(layer.fullName(), layerNumbers.size());
+}
 
 uint32_t LayerTable::indexOf(LayerAttr layer) {
   auto [entry, isNew] = indices.try_emplace(layer, manifest.layers_size());

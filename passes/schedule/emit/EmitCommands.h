@@ -54,6 +54,7 @@ private:
                         abi::Transfer &out);
   void emitAwait(mlir::dt::AwaitOp op);
   uint32_t tokenOf(mlir::dt::PortAttr port);
+  std::string nameWithinLayer(llvm::StringRef name) const;
   uint32_t groupIndex(mlir::ArrayRef<mlir::dt::AxisRefAttr> axes, mlir::ArrayRef<int32_t> members,
                       llvm::StringRef purpose);
   std::string findOrKeep(abi::CommandList *emitted);
@@ -73,6 +74,7 @@ private:
   ArenaLayout *arena = nullptr; ///< of the role
   int64_t stage = 0;            ///< of the function
   LayerTable &layers;
+  llvm::StringMap<size_t> layerNumbers; ///< of the stages' layers, in their order
   abi::Manifest &manifest;
   Kernels kernels;
   Formulas formulas;

@@ -21,13 +21,21 @@ uint32_t CommandEmitter::tokenOf(PortAttr port) {
 
 /// The name of what is handed on: its place within its layer. On one side the layer is another stage's, so equal stages
 /// use the same name.
-static std::string nameWithinLayer(ModuleOp module, StringRef name) {
-  if (auto stages = module->getAttrOfType<ArrayAttr>(module_attr::stages))
-    for (auto layers : stages.getAsRange<ArrayAttr>())
-      for (auto layer : layers.getAsRange<LayerAttr>())
-        if (StringRef rest = name; rest.consume_front(layer.fullName()) && (rest.empty() || !llvm::isDigit(rest[0])))
-          return rest.empty() || rest[0] == '#' ? ("output" + rest).str() : rest.drop_front().str();
-  return name.str();
+std::string CommandEmitter::nameWithinLayer(StringRef name) const {
+  auto within = layerNumbers.end(); // the first of the layers whose name the text begins with
+  size_t length = 0;
+  for (size_t end = 1; end <= name.size(); ++end) {
+    bool isNumber = llvm::isDigit(name[end - 1]) && (end == name.size() || !llvm::isDigit(name[end]));
+    auto layer = isNumber ? layerNumbers.find(name.take_front(end)) : layerNumbers.end();
+    if (layer == layerNumbers.end() || (within != layerNumbers.end() && within->second < layer->second))
+      continue;
+    within = layer;
+    length = end;
+  }
+  if (within == layerNumbers.end())
+    return name.str();
+  StringRef rest = name.drop_front(length);
+  return rest.empty() || rest[0] == '#' ? ("output" + rest).str() : rest.drop_front().str();
 }
 
 std::string transferPurpose(Route route, int64_t ranks) {
@@ -50,7 +58,7 @@ void CommandEmitter::describeTransfer(Value value, PortAttr port, ArrayAttr over
   out.set_elements(cast<RankedTensorType>(value.getType()).getNumElements());
   out.set_token(tokenOf(port));
   out.set_token_space(abi::spaceOf(out.buffer()));
-  out.set_value(nameWithinLayer(module, port.getName()));
+  out.set_value(nameWithinLayer(port.getName()));
 }
 
 void CommandEmitter::emitSend(SendOp op) {
