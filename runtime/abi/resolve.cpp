@@ -69,16 +69,27 @@ std::string locationOf(const Manifest &manifest, const Command &command) {
   return withinLayer(manifest, command, manifest.locations(static_cast<int>(command.location())));
 }
 
-Resolver::Resolver(const Manifest &manifest, const Role &role) : manifest(manifest), role(role) {
+Resolver::Lists::Lists(const Manifest &manifest) {
   for (const CommandList &list : manifest.lists()) {
-    lists.emplace(list.name(), &list);
+    byName.emplace(list.name(), &list);
     for (const Command &command : list.commands())
       tokens = std::max(tokens, 1 + abi::tokenOf(command));
   }
 }
 
+Resolver::Resolver(const Manifest &manifest, const Role &role)
+    : Resolver(manifest, role, std::make_shared<const Lists>(manifest)) {}
+
+std::vector<Resolver> Resolver::ofRoles(const Manifest &manifest) {
+  auto lists = std::make_shared<const Lists>(manifest);
+  std::vector<Resolver> resolvers;
+  for (const Role &role : manifest.roles())
+    resolvers.push_back(Resolver(manifest, role, lists));
+  return resolvers;
+}
+
 uint32_t Resolver::tokenOf(const Command &command, const TimetableEntry &entry) const {
-  return abi::tokenOf(command) + tokens * placeOf(entry, tokenSpaceOf(command));
+  return abi::tokenOf(command) + lists->tokens * placeOf(entry, tokenSpaceOf(command));
 }
 
 void Resolver::makeAbsolute(Command &command, const TimetableEntry &entry) const {
@@ -102,8 +113,8 @@ void Resolver::makeAbsolute(Command &command, const TimetableEntry &entry) const
 }
 
 CommandList Resolver::resolve(const TimetableEntry &entry) const {
-  auto list = lists.find(entry.list());
-  if (list == lists.end())
+  auto list = lists->byName.find(entry.list());
+  if (list == lists->byName.end())
     return {};
   CommandList resolved = *list->second;
   for (Command &command : *resolved.mutable_commands())

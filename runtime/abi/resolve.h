@@ -12,8 +12,10 @@
 #include "runtime/abi/manifest.pb.h"
 
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace dtc::abi {
@@ -23,6 +25,8 @@ public:
   /// Both outlive the resolver. Neither need be valid: whatever does not exist is resolved to something that every
   /// check rejects.
   Resolver(const Manifest &manifest, const Role &role);
+  /// One for each role.
+  static std::vector<Resolver> ofRoles(const Manifest &manifest);
 
   /// The list of an entry as it runs there; empty if there is none of that name.
   CommandList resolve(const TimetableEntry &entry) const;
@@ -35,12 +39,20 @@ public:
   std::vector<CommandList> all() const;
 
 private:
+  /// The program's lists, by name.
+  struct Lists {
+    explicit Lists(const Manifest &manifest);
+    std::map<std::string_view, const CommandList *> byName;
+    uint32_t tokens = 0; ///< all tokens of one place are smaller
+  };
+  Resolver(const Manifest &manifest, const Role &role, std::shared_ptr<const Lists> lists)
+      : manifest(manifest), role(role), lists(std::move(lists)) {}
+
   void makeAbsolute(Command &command, const TimetableEntry &entry) const;
 
   const Manifest &manifest;
   const Role &role;
-  std::map<std::string_view, const CommandList *> lists;
-  uint32_t tokens = 0; ///< all tokens of one place are smaller
+  std::shared_ptr<const Lists> lists;
 };
 
 /// The location of a resolved command in the model: "h.3.attn.c_attn". Empty if the program does not say.

@@ -44,7 +44,8 @@ std::vector<int64_t> State::underWay(int64_t steps) const {
 }
 
 Execution::Execution(const Meetings &meetings)
-    : meetings(meetings), manifest(meetings.program()), ranks(meetings.rankClasses()) {
+    : meetings(meetings), manifest(meetings.program()), ranks(meetings.rankClasses()),
+      resolvers(abi::Resolver::ofRoles(manifest)) {
   for (const abi::CommandList &list : manifest.lists()) {
     List &known = lists[list.name()];
     known.list = &list;
@@ -52,8 +53,6 @@ Execution::Execution(const Meetings &meetings)
       if (abi::isStart(list.commands(at)) || list.commands(at).has_wait())
         known.commands.push_back(at);
   }
-  for (const abi::Role &role : manifest.roles())
-    resolvers.emplace_back(manifest, role);
 }
 
 State Execution::begin() const {

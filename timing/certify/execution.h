@@ -113,7 +113,7 @@ private:
     const abi::CommandList *list;
     std::vector<int> commands;
   };
-  std::map<std::string_view, List> lists;
+  std::unordered_map<std::string_view, List> lists;
   std::vector<abi::Resolver> resolvers; ///< of each role
   /// Entries that move on, as they run in a step of their turn.
   std::map<std::pair<const abi::TimetableEntry *, int64_t>, abi::TimetableEntry> copies;

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <map>
 #include <string_view>
+#include <unordered_set>
 
 namespace dtc::timing {
 
@@ -22,7 +23,7 @@ Way wayOf(const abi::Manifest &manifest, const abi::Command &command) {
 }
 
 std::set<Way> waysOf(const abi::Manifest &manifest, const abi::Role &role) {
-  std::set<std::string_view> used;
+  std::unordered_set<std::string_view> used;
   for (const abi::Timetable &timetable : role.timetables())
     abi::forEachEntry(timetable, [&](const abi::TimetableEntry &entry) { used.insert(entry.list()); });
   std::set<Way> ways;
