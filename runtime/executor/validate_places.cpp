@@ -106,11 +106,11 @@ private:
   const abi::Space &spaceOf(uint64_t address) const { return role.spaces(static_cast<int>(abi::spaceOf(address))); }
   void cut();
   std::vector<size_t> partsOf(const Ranges &ranges) const;
-  bool isFilled(uint64_t address) const;
 
   const abi::Role &role;
   std::map<std::string_view, Footprint> footprints; // of the lists that the role runs
   std::vector<uint64_t> cuts;                       // where parts begin or end
+  Ranges filled;                                    // by the host
   abi::JudgedLists lists;
 };
 
@@ -139,8 +139,11 @@ void PlaceChecker::cut() {
         cuts.push_back(end);
       }
   for (const abi::Tensor &tensor : role.tensors())
-    if (hasSeveral(spaceOf(tensor.address())))
-      cuts.insert(cuts.end(), {tensor.address(), tensor.address() + abi::bytesOf(tensor)});
+    if (hasSeveral(spaceOf(tensor.address()))) {
+      uint64_t end = tensor.address() + abi::bytesOf(tensor);
+      cuts.insert(cuts.end(), {tensor.address(), end});
+      filled.add(tensor.address(), end);
+    }
   std::ranges::sort(cuts);
   cuts.erase(std::ranges::unique(cuts).begin(), cuts.end());
   for (uint64_t address : cuts)
@@ -158,15 +161,9 @@ std::vector<size_t> PlaceChecker::partsOf(const Ranges &ranges) const {
   std::vector<size_t> numbers;
   for (auto [begin, end] : ranges)
     for (auto at = std::ranges::lower_bound(cuts, begin); at != cuts.end() && *at < end; ++at)
-      if (!isFilled(*at))
+      if (!filled.overlaps(*at, *at + 1))
         numbers.push_back(static_cast<size_t>(at - cuts.begin()));
   return numbers;
-}
-
-bool PlaceChecker::isFilled(uint64_t address) const {
-  return std::ranges::any_of(role.tensors(), [&](const abi::Tensor &tensor) {
-    return address >= tensor.address() && address - tensor.address() < abi::bytesOf(tensor);
-  });
 }
 
 void PlaceChecker::check(const abi::Timetable &timetable) const {

@@ -57,14 +57,19 @@ static bool addsOutOfOrder(const abi::Role &role, const abi::JudgedLists &lists,
   return isOut;
 }
 
-/// Timetables that say that sums depend on them are compared more loosely, so it must be true.
+/// Timetables that say that sums depend on them are compared more loosely, so it must be true. All roles say it of the
+/// same sums, so it is checked for the first of them.
 static void requireTrueClaim(const abi::Manifest &manifest, const abi::Role &role, const abi::Timetable &timetable,
                              const abi::JudgedLists &lists) {
   if (!timetable.sums_by_timetable())
     return;
+  auto claims = [](const abi::Role &each) { return abi::timetableOf(each, abi::stepTimetable).sums_by_timetable(); };
+  bool isStep = timetable.name() == abi::stepTimetable;
+  if (isStep && &*std::ranges::find_if(manifest.roles(), claims) != &role)
+    return;
   auto lastStage = static_cast<uint32_t>(manifest.stages_size()) - 1;
   auto isOut = [&](const abi::Role &each) { return addsOutOfOrder(each, lists, lastStage); };
-  if (timetable.name() != abi::stepTimetable || std::ranges::none_of(manifest.roles(), isOut))
+  if (!isStep || std::ranges::none_of(manifest.roles(), isOut))
     refuseProgram(fmt::format("role '{}': its {} says that sums over micro-batches depend on its order, and they do not",
                               role.name(), timetable.name()));
 }
