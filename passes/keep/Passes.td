@@ -286,9 +286,9 @@ def Cut : Pass<"dt-cut", "mlir::ModuleOp"> {
     ```
     In a module with `dt.splits_backward` the backward pass becomes two, `micro_last.inputs.1` and `micro_last.weights.1`.
     What passes keep for them is then a `stash`, a `weight_stash` or a `gradient_stash`, by how long it stays
-    (passes/keep/StashKinds.h).
+    (passes/keep/cut/StashKinds.h).
 
-    Where operations go: passes/keep/StageHomes.h. The gradient of a parameter that several stages read is added up over
+    Where operations go: passes/keep/cut/StageHomes.h. The gradient of a parameter that several stages read is added up over
     them; all stages know what the host is told, and what an update needs to know about all gradients. The module gets
     `dt.stages`, each stage's layers. With `dt.asynchronous` stages update by themselves: a forward pass stashes the
     parameters that its backward pass reads, except in the last stage, and what the last stage's forward pass makes for the

@@ -2,7 +2,7 @@
 //
 // Most memory is private or registered with the transport. What belongs to a micro-batch under way in a pipeline has
 // several places of its kind, one after the other; an entry of a timetable says in which place it works. What passes of
-// a stage keep for later ones is in three spaces, by how long it stays (passes/keep/StashKinds.h).
+// a stage keep for later ones is in three spaces, by how long it stays (passes/keep/cut/StashKinds.h).
 #pragma once
 
 #include "dialect/IR/Attributes.h"

@@ -1,6 +1,6 @@
 // Finds the values that stay by the rules of a plan.
 #include "passes/keep/recompute/KeptValues.h"
-#include "passes/keep/StageHomes.h"
+#include "passes/keep/cut/StageHomes.h"
 
 #include "dialect/IR/Marks.h"
 #include "passes/analysis/GatheredState.h"

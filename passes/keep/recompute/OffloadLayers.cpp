@@ -1,6 +1,6 @@
 // Moves what layers keep to the host's memory meanwhile; see Passes.td.
 #include "passes/keep/Passes.h"
-#include "passes/keep/StageHomes.h"
+#include "passes/keep/cut/StageHomes.h"
 #include "passes/keep/recompute/RecomputePlan.h"
 
 #include "dialect/IR/ElementTypes.h"

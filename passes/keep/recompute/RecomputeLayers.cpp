@@ -1,6 +1,6 @@
 // Recomputes what a layer's backward pass reads from its forward pass; see Passes.td.
 #include "passes/keep/Passes.h"
-#include "passes/keep/StageHomes.h"
+#include "passes/keep/cut/StageHomes.h"
 #include "passes/keep/recompute/KeptValues.h"
 
 #include "dialect/IR/ElementTypes.h"

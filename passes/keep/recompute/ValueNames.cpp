@@ -1,6 +1,6 @@
 // Names of values within their layer.
 #include "passes/keep/recompute/ValueNames.h"
-#include "passes/keep/StageHomes.h"
+#include "passes/keep/cut/StageHomes.h"
 
 #include "dialect/IR/Locations.h"
 #include "dialect/IR/Marks.h"

@@ -1,5 +1,5 @@
 // How long what a pass keeps for a later one of its stage stays there.
-#include "passes/keep/StashKinds.h"
+#include "passes/keep/cut/StashKinds.h"
 
 #include "dialect/IR/Attributes.h"
 #include "dialect/IR/Names.h"

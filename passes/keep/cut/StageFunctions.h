@@ -19,7 +19,7 @@
 #pragma once
 
 #include "passes/analysis/StoredValues.h"
-#include "passes/keep/StageHomes.h"
+#include "passes/keep/cut/StageHomes.h"
 
 #include "dialect/IR/Names.h"
 #include "mlir/IR/Builders.h"

@@ -1,6 +1,6 @@
 // The functions of stages that update by themselves: which parameters backward passes read, and what comes back to the
 // first stage.
-#include "passes/keep/StageFunctions.h"
+#include "passes/keep/cut/StageFunctions.h"
 
 using namespace mlir;
 using namespace mlir::dt;

@@ -1,5 +1,5 @@
 // The functions that one function of a step becomes when it is cut.
-#include "passes/keep/StageFunctions.h"
+#include "passes/keep/cut/StageFunctions.h"
 
 #include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Locations.h"

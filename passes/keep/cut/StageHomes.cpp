@@ -1,5 +1,5 @@
 // On which stages of a pipeline each value of a function is computed.
-#include "passes/keep/StageHomes.h"
+#include "passes/keep/cut/StageHomes.h"
 
 #include "dialect/IR/Factors.h"
 #include "dialect/IR/Names.h"

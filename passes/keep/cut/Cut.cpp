@@ -1,8 +1,8 @@
 // Cuts the model into the stages of a pipeline; see Passes.td.
 #include "passes/analysis/Stages.h"
 #include "passes/keep/Passes.h"
-#include "passes/keep/StageFunctions.h"
-#include "passes/keep/StashKinds.h"
+#include "passes/keep/cut/StageFunctions.h"
+#include "passes/keep/cut/StashKinds.h"
 
 #include "dialect/IR/StepFunctions.h"
 #include "mlir/IR/BuiltinOps.h"
