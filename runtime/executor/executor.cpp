@@ -36,7 +36,7 @@ Executor::Executor(const abi::Manifest &manifest, Communicator &communicator, De
   validateSpaces(ownRole);
   for (const abi::Tensor &tensor : ownRole.tensors())
     addTensor(tensor);
-  validateCommands(program, ownRole);
+  validateCommands(program, ownRole, listsOf(program));
   decodeLists();
 }
 

@@ -281,9 +281,10 @@ void validateManifest(const abi::Manifest &manifest) {
   for (const abi::Role &role : manifest.roles())
     validateSpaces(role);
   validateTensors(manifest);
+  ListsByName lists = listsOf(manifest);
   for (const abi::Role &role : manifest.roles()) {
     validateTimetables(manifest, role);
-    validateCommands(manifest, role);
+    validateCommands(manifest, role, lists);
     validatePlacesInTime(manifest, role);
     validateCopies(manifest, role);
   }

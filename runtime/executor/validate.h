@@ -9,6 +9,7 @@
 #include "runtime/abi/manifest.pb.h"
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -56,8 +57,12 @@ void validatePlace(const abi::Tensor &tensor, const abi::Role &role);
 /// says that sums depend on it.
 void validateTimetables(const abi::Manifest &manifest, const abi::Role &role);
 
-/// Validates a role's command lists: kernels, buffers, scalars, collectives, tokens.
-void validateCommands(const abi::Manifest &manifest, const abi::Role &role);
+using ListsByName = std::map<std::string_view, const abi::CommandList *>;
+/// A program's lists. Throws Error (BadInput) where two have one name.
+ListsByName listsOf(const abi::Manifest &manifest);
+
+/// Validates a role's command lists: kernels, buffers, scalars, collectives, tokens. `lists`: the program's.
+void validateCommands(const abi::Manifest &manifest, const abi::Role &role, const ListsByName &lists);
 
 /// Validates places: what an entry reads from a place was written for its own micro-batch; no entry touches memory that
 /// commands in flight still use; and entries that overlap do not touch each other's memory.

@@ -385,12 +385,16 @@ static std::set<std::string_view> listsThatRun(const abi::Manifest &manifest) {
   return names;
 }
 
-void validateCommands(const abi::Manifest &manifest, const abi::Role &role) {
-  CommandChecker checker(manifest, role);
-  std::map<std::string_view, const abi::CommandList *> lists;
+ListsByName listsOf(const abi::Manifest &manifest) {
+  ListsByName lists;
   for (const abi::CommandList &list : manifest.lists())
     if (!lists.emplace(list.name(), &list).second)
       throw Error(ExitCode::BadInput, "the program has two lists named '" + list.name() + "'; compile it again");
+  return lists;
+}
+
+void validateCommands(const abi::Manifest &manifest, const abi::Role &role, const ListsByName &lists) {
+  CommandChecker checker(manifest, role);
   std::set<std::pair<std::string_view, uint32_t>> checked; // list and stage
   for (const abi::Timetable &timetable : role.timetables())
     abi::forEachEntry(timetable, [&](const abi::TimetableEntry &entry) {

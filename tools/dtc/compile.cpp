@@ -107,7 +107,7 @@ std::optional<timing::Layout> layoutOf(const std::string &cluster, const Compile
 
 /// Of the rank that needs most.
 uint64_t largestArena(const abi::Manifest &manifest) {
-  return std::ranges::max(manifest.roles(), {}, &abi::Role::arena_bytes).arena_bytes();
+  return std::ranges::max_element(manifest.roles(), {}, &abi::Role::arena_bytes)->arena_bytes(); // roles are large
 }
 
 std::string textOf(mlir::ModuleOp module, bool locations) {
