@@ -1,6 +1,7 @@
 // Every pipeline trains the same model: the command lists of all ranks, each walking its own timetable, against whole
 // tensors, in f64, with dropout, clipping and ignored targets. And a stage keeps exactly what its timetable says.
 #include "test/e2e/compiled_model.h"
+#include "test/timing/timetables/published.h"
 
 #include "runtime/abi/commands.h"
 #include "runtime/abi/roles.h"
@@ -25,6 +26,8 @@ constexpr Pipeline pipelines[] = {{"pp2", "pp=2", "ddp"},
                                   {"dp2_tp2_pp2", "dp=2,tp=2,pp=2", "megatron"},
                                   {"pp2_tp2_sp", "pp=2,tp=2", "megatron-sp"},
                                   {"dp2_pp2_zero1", "dp=2,pp=2", "zero1"},
+                                  {"dp2_pp2_zero2", "dp=2,pp=2", "zero2"},
+                                  {"dp2_pp2_zero3", "dp=2,pp=2", "zero3"},
                                   {"pp2_cp2", "pp=2,cp=2", "cp"}};
 
 /// Four layers, so that four stages have one each.
@@ -70,7 +73,9 @@ constexpr Pipeline ofSeveralStages[] = {{"pp2", "pp=2", "ddp"},
                                         {"pp2_tp2", "pp=2,tp=2", "megatron"},
                                         {"dp2_pp2", "dp=2,pp=2", "ddp"},
                                         {"dp2_tp2_pp2", "dp=2,tp=2,pp=2", "megatron"},
+                                        {"pp2_tp2_sp", "pp=2,tp=2", "megatron-sp"},
                                         {"dp2_pp2_zero1", "dp=2,pp=2", "zero1"},
+                                        {"dp2_pp2_zero2", "dp=2,pp=2", "zero2"},
                                         {"dp2_pp2_zero3", "dp=2,pp=2", "zero3"}};
 
 class LaterTimetables : public testing::TestWithParam<std::tuple<const char *, Pipeline, const char *>> {};
@@ -146,6 +151,26 @@ TEST_P(OwnTimetables, MayTakeMicroBatchesInAnyOrder) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, OwnTimetables, testing::ValuesIn(ownTimetables));
+
+// PyTorch's interleaved zero bubble, as its file has it: no timetable of ours is the same.
+TEST(PublishedTimetables, ComputeWhatWholeFunctionsDo) {
+  for (const char *model : {"gpt-small", "llama-small"}) {
+    CompiledModel compiled({.model = model,
+                            .mesh = "pp=2",
+                            .strategy = "ddp",
+                            .accumulation = 8,
+                            .symbols = fourLayers(model),
+                            .timetable = interleavedZeroBubbleOfPyTorch()});
+    ASSERT_TRUE(compiled.expectation) << model;
+    for (const abi::Role &role : compiled.manifest.roles()) {
+      EXPECT_FALSE(abi::timetableOf(role, abi::stepTimetable).sums_by_timetable()) << "it adds in order";
+      EXPECT_NO_THROW(validateTimetables(compiled.manifest, role));
+    }
+    verify::VerifyReport report = verify::verify(*compiled.expectation, compiled.manifest);
+    EXPECT_EQ(report.failure, "") << model;
+    EXPECT_GT(report.comparisons.size(), 4u * compiled.manifest.parameters_size());
+  }
+}
 
 // Conversions change nothing in f64: gradients in 16 bits and copies of parameters are partitioned, too.
 TEST(NarrowPipelines, ComputeWhatWholeFunctionsDo) {
@@ -310,6 +335,58 @@ TEST(Stash, OfTimetablesInAVIsThatOfTheirFormulas) {
   }
 }
 
+/// How many stashes each of p = 4 ranks keeps, of m = 8 micro-batches. Each stage has one layer.
+struct StashPlaces {
+  const char *timetable;
+  int64_t layers;
+  std::vector<int64_t> places;
+};
+
+// The papers' formulas, rank by rank. Timetables whose stages are the same have places of the same size, so that their
+// bytes are in the ratio of their stashes: v-half keeps (p + 2) / 2 of zbv's p, v-min (p + 4) / 3.
+TEST(Stash, OfLaterTimetablesHasThePlacesOfTheirFormulas) {
+  const StashPlaces formulas[] = {
+      {"interleaved", 8, {11, 9, 7, 5}},    // (v - 1) p + 2 (p - rank) - 1, with v = 2
+      {"interleaved", 12, {15, 13, 11, 9}}, // v = 3
+      {"zb-h1", 4, {4, 4, 4, 4}},           // p
+      {"zb-h2", 4, {7, 7, 7, 7}},           // 2p - 1
+      {"zbv", 8, {8, 8, 8, 8}},             // 2p
+      {"v-half", 8, {6, 6, 6, 6}},          // 2 ((p + 2) / 2)
+      {"v-min", 8, {4, 4, 4, 4}},           // 2 ((p + 4) / 3)
+      {"dualpipev", 8, {9, 9, 9, 9}}};      // 2p + 1
+  std::map<std::string, std::vector<uint64_t>> strides;
+  for (const auto &[timetable, layers, places] : formulas) {
+    std::map<std::string, int64_t> symbols = smallSymbols("gpt-small");
+    symbols["layers"] = layers;
+    Choices choices;
+    choices.layers.assign(static_cast<size_t>(layers), 1);
+    CompiledModel compiled({.model = "gpt-small",
+                            .mesh = "pp=4",
+                            .strategy = "ddp",
+                            .accumulation = 8,
+                            .symbols = symbols,
+                            .expect = false,
+                            .timetable = timetable,
+                            .choices = choices});
+    ASSERT_EQ(compiled.manifest.roles_size(), 4) << timetable;
+    for (int rank = 0; rank < 4; ++rank) {
+      const abi::Role &role = compiled.manifest.roles(rank);
+      uint64_t bytes = 0;
+      for (const abi::Space &space : role.spaces())
+        if (space.name().starts_with("stash"))
+          bytes += space.stride() * space.places();
+      const abi::Space &stash = spaceOf(role, "stash");
+      EXPECT_EQ(stash.places(), places[static_cast<size_t>(rank)]) << timetable << ", rank " << rank;
+      EXPECT_GT(stash.stride(), 0U) << timetable << ", rank " << rank;
+      EXPECT_EQ(memoryOf(role, "stash of micro-batches under way"), bytes) << timetable << ", rank " << rank;
+      strides[timetable].push_back(stash.stride());
+    }
+  }
+  EXPECT_EQ(strides["zb-h2"], strides["zb-h1"]);
+  for (const char *timetable : {"v-half", "v-min", "dualpipev"})
+    EXPECT_EQ(strides[timetable], strides["zbv"]) << timetable;
+}
+
 // Stages of one rank have their tensors in the same bytes of a place.
 TEST(Stash, OfARanksStagesIsInTheSamePlace) {
   auto compiledFor = [](const char *mesh, const char *timetable) {
@@ -360,31 +437,38 @@ TEST(Stages, ThatAreEqualShareLists) {
 }
 
 // On a channel, a rank only sends to one side or only receives from it: what it receives early blocks neither what it
-// sends nor what comes from the other side.
+// sends nor what comes from the other side. In a loop the last rank and the first are neighbours, too. In a V the
+// activations of one stage and the gradients of the other go to the same side.
 TEST(Stages, HaveAChannelForEachSideAndDirection) {
-  CompiledModel compiled({.model = "gpt-small",
-                          .mesh = "pp=4",
-                          .strategy = "ddp",
-                          .accumulation = 8,
-                          .symbols = fourLayers("gpt-small"),
-                          .expect = false});
-  ASSERT_TRUE(compiled.succeeded);
-  for (int stage = 0; stage < 4; ++stage) {
-    std::set<std::string> lists;
-    for (const abi::Timetable &timetable : compiled.manifest.roles(stage).timetables())
-      for (const abi::TimetableEntry &entry : timetable.period())
-        lists.insert(entry.list());
-    std::map<uint32_t, std::set<std::pair<bool, int64_t>>> onChannel; // whether it sends, and to which side
-    for (const abi::CommandList &list : compiled.manifest.lists())
-      for (const abi::Command &command : list.commands())
-        if (lists.contains(list.name()) && (command.has_send() || command.has_recv())) {
-          const abi::Transfer &transfer = abi::transferOf(command);
-          onChannel[compiled.manifest.groups(int(transfer.group())).channel()].emplace(command.has_send(),
-                                                                                       transfer.shift());
-        }
-    EXPECT_EQ(onChannel.size(), stage == 0 || stage == 3 ? 2 : 4) << stage;
-    for (const auto &[channel, uses] : onChannel)
-      EXPECT_EQ(uses.size(), 1) << "stage " << stage << ", channel " << channel;
+  for (auto [timetable, layers, atTheEnds] : {std::tuple("1f1b", 4, 2U), {"interleaved", 8, 4U}, {"zbv", 8, 2U}}) {
+    std::map<std::string, int64_t> symbols = smallSymbols("gpt-small");
+    symbols["layers"] = layers;
+    CompiledModel compiled({.model = "gpt-small",
+                            .mesh = "pp=4",
+                            .strategy = "ddp",
+                            .accumulation = 8,
+                            .symbols = symbols,
+                            .expect = false,
+                            .timetable = timetable});
+    ASSERT_TRUE(compiled.succeeded) << timetable;
+    for (int rank = 0; rank < 4; ++rank) {
+      SCOPED_TRACE(std::string(timetable) + ", rank " + std::to_string(rank));
+      std::set<std::string> lists;
+      for (const abi::Timetable &each : compiled.manifest.roles(rank).timetables())
+        for (const abi::TimetableEntry &entry : each.period())
+          lists.insert(entry.list());
+      std::map<uint32_t, std::set<std::pair<bool, int64_t>>> onChannel; // whether it sends, and to which side
+      for (const abi::CommandList &list : compiled.manifest.lists())
+        for (const abi::Command &command : list.commands())
+          if (lists.contains(list.name()) && (command.has_send() || command.has_recv())) {
+            const abi::Transfer &transfer = abi::transferOf(command);
+            onChannel[compiled.manifest.groups(int(transfer.group())).channel()].emplace(command.has_send(),
+                                                                                         transfer.shift());
+          }
+      EXPECT_EQ(onChannel.size(), rank == 0 || rank == 3 ? atTheEnds : 4U);
+      for (const auto &[channel, uses] : onChannel)
+        EXPECT_EQ(uses.size(), 1) << "channel " << channel;
+    }
   }
 }
 
