@@ -46,6 +46,17 @@ def write_tokens(path, count, vocabulary, seed=1):
     return write_token_file(path, tokens)
 
 
+def interleaved_zero_bubble():
+    """zb1p_2rank_2stagep_compute.csv of PyTorch's tests, by its rule: two ranks, four stages, eight micro-batches."""
+    first = "0F0,0F1,2F0,,2F1,2I0,2W0,0F2,2I1,2W1,0F3,0I0,0W0,2F2,0I1,0W1,2F3,2I2,2W2"
+    second = ",1F0,1F1,3F0,3I0,3F1,3I1,3W0,1F2,1I0,3W1,1F3,1I1,1W0,3F2,3I2,1W1,3F3,3I3,3W2"
+    for a in (4, 6):
+        b, c, d = a + 1, a - 2, a - 1
+        first += f",0F{a},2I{d},2W{d},0F{b},0I{c},0W{c},2F{a},0I{d},0W{d},2F{b},2I{a},2W{a}"
+        second += f",1F{a},1I{c},3W{d},1F{b},1I{d},1W{c},3F{a},3I{a},1W{d},3F{b},3I{b},3W{a}"
+    return f"{first},2I7,2W7,0I6,0W6,0I7,0W7\n{second},1I6,3W7,1I7,1W6,1W7\n"
+
+
 def read_safetensors(path):
     """The header (without __metadata__) and the data."""
     content = path.read_bytes()
