@@ -36,6 +36,7 @@ class Case:
     accumulation: int = 1
     length: int = 16
     dropout: bool = True  # the model's
+    timetable: str = "1f1b"  # of a pipeline
     hides: bool = False  # hides cuDNN; the program and the losses are those of the case before
     losses: list = None
 
@@ -64,8 +65,9 @@ def cases(few):
             yield Case(f"{model}-{compute}", model, compute=compute, accumulation=2)
         for name, (mesh, strategy) in LAYOUTS.items():
             yield Case(f"{model}-{name}", model, mesh, strategy)
-        for name, mesh in [("pipeline", "pp=2"), ("pipeline-dp-tp", "dp=2,tp=2,pp=2")]:
-            yield Case(f"{model}-{name}", model, mesh, "megatron", accumulation=4)
+        for name, mesh, timetable in [("pipeline", "pp=2", "1f1b"), ("pipeline-4", "pp=4", "1f1b"),
+                                      ("pipeline-zbv", "pp=2", "zbv"), ("pipeline-dp-tp", "dp=2,tp=2,pp=2", "1f1b")]:
+            yield Case(f"{model}-{name}", model, mesh, "megatron", accumulation=4, timetable=timetable)
     for model in ["gpt-small", "llama-small"]:
         long = {"compute": "bf16", "length": 1024, "dropout": False}
         yield Case(f"{model}-long", model, **long)
@@ -131,7 +133,8 @@ def compile_program(compiler, case, few, model, output, *more):
                 "global_batch": (4 if case.length < 100 else 2) * case.accumulation, "compute": case.compute}
     if not case.dropout:
         settings["dropout"] = 0
-    subprocess.run([*compiler, "compile", model, "--mesh", case.mesh, "--strategy", case.strategy, *more, "-o", output,
+    subprocess.run([*compiler, "compile", model, "--mesh", case.mesh, "--strategy", case.strategy, "--timetable",
+                    case.timetable, *more, "-o", output,
                     *(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))],
                    check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
