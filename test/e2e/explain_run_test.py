@@ -3,6 +3,7 @@
 that is compiled with it.
 """
 
+import collections
 import json
 import unittest
 
@@ -71,6 +72,27 @@ class Explain(DriverTest):
         remedies = {(each["list"], each["remedy"]) for each in self.explain(program)["collectives"]
                     if each["kind"] == "all_gather"}
         self.assertEqual(remedies, {("micro_last", remedy), ("eval", remedy), ("update", "")})
+
+    # The table of docs/pipelines.md. The second rank has no embedding, of which only the rows that are looked up move.
+    def test_what_a_pipeline_moves_over_its_replicas(self):
+        micro, norm = 4, 4 * 32
+        layer = 4 * (2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 48) + 2 * norm
+        for timetable, whole in (("1f1b", 2 * layer + 4 * 64 * 32 + norm), ("zbv", 2 * layer)):  # the head's rank: 1 and 0
+            for strategy, reduces, scatters, gathers in (("ddp", 1, 0, 0), ("zero1", 0, 1, 1), ("zero2", 0, micro, 1),
+                                                         ("zero3", 0, micro, 2 * micro)):
+                with self.subTest(timetable=timetable, strategy=strategy):
+                    program = self.make(f"{timetable}-{strategy}", {**LLAMA, "num_hidden_layers": 4}, "--mesh", "dp=2,pp=2",
+                                        "--strategy", strategy, "--timetable", timetable, accumulation=micro)
+                    sent = collections.Counter()
+                    for each in self.explain(program)["collectives"]:
+                        if each["group"] == [1, 3]:
+                            sent[each["kind"]] += each["sent_bytes"] * each["times_per_step"]
+                    # One of two ranks sends half of what is scattered or gathered. The norm for clipping takes some bytes.
+                    self.assertEqual(sent["all_reduce"] // 1024, reduces * whole // 1024)
+                    self.assertEqual(sent["reduce_scatter"], scatters * whole / 2)
+                    more = sent["all_gather"] - gathers * whole / 2
+                    self.assertLessEqual(0, more)
+                    self.assertLessEqual(more, micro * 5 * norm / 2 if strategy == "zero3" else 0, "norms, once more")
 
     # Remedies that save messages by repeating the work of other ranks are not shown.
     def test_no_remedy_makes_ranks_repeat_work(self):
