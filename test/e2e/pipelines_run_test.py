@@ -12,7 +12,7 @@ import pathlib
 import re
 import signal
 
-from driver import SOURCE, DriverTest, main, read_safetensors, write_tokens
+from driver import SOURCE, DriverTest, interleaved_zero_bubble, main, read_safetensors, write_tokens
 from hosts import HostsTest
 
 SETTINGS = {"learning_rate": 1e-3, "clip_norm": 0.25, "schedule": "constant", "validation_fraction": 0.1, "seed": 7,
@@ -29,8 +29,22 @@ class PipelineTest(DriverTest):
         config = json.loads((SOURCE / "examples/gpt-small/config.json").read_text())
         (self.untied / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
 
+    def tiny(self, layers, **config):
+        """A narrow model with a head of its own, unless `config` says otherwise."""
+        folder = self.make_folder("-".join(["tiny", str(layers), *map(str, config.values())]))
+        (folder / "config.json").write_text(json.dumps({
+            "model_type": "gpt2", "vocab_size": 256, "n_positions": 16, "n_embd": 32, "n_layer": layers, "n_head": 4,
+            "tie_word_embeddings": False, **config}))
+        return folder
+
+    def words(self, mesh="pp=2", **settings):
+        """Of `dtc compile`."""
+        assignments = (f"{key}={value}" for key, value in {**SETTINGS, **settings}.items())
+        return ["--mesh", mesh, *(word for each in assignments for word in ("--set", each))]
+
     def run_under(self, model, mesh, timetable="1f1b", *arguments, **settings):
-        """Losses, and a hash of each weight and optimizer slot at the end: which file has it depends on the ranks."""
+        """Losses; and of the end the held-out loss and a hash of each weight and optimizer slot: which file has it depends
+        on the ranks."""
         name = "-".join([pathlib.Path(model).name, mesh, pathlib.Path(timetable).name, *arguments, *(f"{k}{v}" for k, v in settings.items())])
         program = self.compile(name, model, "--mesh", mesh, "--timetable", timetable, *arguments,
                                **{**SETTINGS, **settings})
@@ -45,7 +59,11 @@ class PipelineTest(DriverTest):
                 begin, end = entry["data_offsets"]
                 tensors[tensor] = hashlib.sha256(data[begin:end]).hexdigest()
         self.assertTrue(tensors)
-        return losses, tensors
+        held_out = json.loads((self.directory / (name + ".out") / "metrics.jsonl").read_text().splitlines()[-1])
+        return losses, {"held-out loss": held_out["validation_metrics/loss"], **tensors}
+
+    def layers(self, program):
+        return re.search(r"^layers = (\[.*\])$", self.dtc("inspect", program, "--choices"), re.M)[1]
 
     def under_all(self, model, mesh, *arguments, **settings):
         """The three timetables give the same bits."""
@@ -78,6 +96,37 @@ class Bits(PipelineTest):
         sharded = self.run_under("gpt-small", "dp=2,pp=2", "1f1b", "--strategy", "zero3")
         for timetable in ("interleaved", "zbv"):
             self.assertEqual(self.run_under("gpt-small", "dp=2,pp=2", timetable, "--strategy", "zero3"), sharded, timetable)
+
+    def test_later_timetables_of_four_ranks(self):
+        model, settings = self.tiny(8), {"accumulation": 8, "dropout": 0.1}
+        one = self.run_under(model, "dp=1", **settings)
+        for timetable in ("interleaved", "zb-h1", "zbv", "dualpipev"):
+            self.assertEqual(self.run_under(model, "pp=4", timetable, **settings), one, timetable)
+
+    # These pipelines never fill, and do not block either.
+    def test_fewer_micro_batches_than_ranks(self):
+        model, settings = self.tiny(8), {"accumulation": 2, "global_batch": 4, "dropout": 0.1}
+        one, _ = self.run_under(model, "dp=1", **settings)
+        for timetable, stages, idle in (("interleaved", 8, 42), ("zb-h1", 4, 33), ("zbv", 8, 20), ("v-half", 8, 20),
+                                        ("v-min", 8, 20)):
+            with self.subTest(timetable=timetable):
+                program = self.directory / timetable
+                said = self.dtc("compile", model, *self.words("pp=4", **settings), "--timetable", timetable, "-o", program)
+                self.assertIn(f"a pipeline of {stages} stages with 2 micro-batches a step: its stages stand idle for {idle} % of "
+                              "the time or more; raise accumulation", said)
+                self.assertEqual(self.train(program, self.data, f"{timetable}.out"), one)
+
+    # PyTorch's interleaved zero bubble adds in order: the same bits, and no warning.
+    def test_a_published_timetable(self):
+        model, settings = self.tiny(4), {"accumulation": 8, "dropout": 0.1}
+        file, out = self.directory / "zb1p.csv", self.directory / "zb1p"
+        words = [model, *self.words(**settings), "--timetable", file, "-o", out]
+        file.write_text(interleaved_zero_bubble())
+        self.assertNotIn("warning", self.dtc("compile", *words))
+        self.assertEqual(self.run_under(model, "pp=2", file, **settings), self.run_under(model, "dp=1", **settings))
+        file.write_text(file.read_text().replace("I", "B"))  # its older form
+        self.assertIn("rank 0: the backward pass 2W0 (stage 2, micro-batch 0) is there whole (B) and in parts (I, W)",
+                      self.dtc("compile", *words, code=3))
 
     def test_a_timetable_of_a_file(self):
         file = self.directory / "mine.csv"
@@ -149,12 +198,6 @@ nodes { device: "a" devices: 1 count: 1 }
 nodes { device: "b" devices: 1 count: 1 }
 levels { name: "network" latency: 5e-6 bandwidth: 2e9 }
 """
-
-    def words(self):
-        return ["--mesh", "pp=2", *(word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}"))]
-
-    def layers(self, program):
-        return re.search(r"^layers = (\[.*\])$", self.dtc("inspect", program, "--choices"), re.M)[1]
 
     def test_a_slow_device_gets_fewer_layers(self):
         cluster, program = self.directory / "two.textproto", self.directory / "cut"
@@ -313,6 +356,21 @@ class Checkpoints(PipelineTest):
         self.assertEqual(self.losses("again"), whole["pp=4"][5:])
 
 
+    # Stages of two ranks become one of another, and the other way round.
+    def test_go_on_with_other_stages_a_rank(self):
+        model, settings = self.tiny(8, tie_word_embeddings=True), {**SETTINGS, "checkpoint_every": 5, "dropout": 0.1}
+        layouts = {"loop": ["--mesh", "pp=4", "--timetable", "interleaved"],
+                   "both": ["--mesh", "tp=2,pp=2", "--strategy", "megatron"]}
+        programs = {name: self.compile(name, model, *words, **settings) for name, words in layouts.items()}
+        whole = {name: self.train(program, self.data, name + ".out") for name, program in programs.items()}
+        for first, second in (("loop", "both"), ("both", "loop")):
+            with self.subTest(first=first, second=second):
+                out = f"{first}-{second}"
+                self.train(programs[second], self.data, out, "--resume",
+                           self.directory / (first + ".out") / "checkpoints/step-000005")
+                self.assert_close(whole[second][5:], self.losses(out), 1e-5)
+
+
 class Wide(PipelineTest):
     """More stages than a word has bits."""
 
@@ -365,6 +423,18 @@ class Faults(PipelineTest):
         self.killed_rank_is_named("interleaved", "pp=2", 1, "stages 1 and 3", "--mesh", "tp=2")
         self.killed_rank_is_named("zbv", "pp=2", 0, "stages 0 and 3", "--mesh", "pp=4")
 
+    def test_a_killed_rank_costs_a_restart(self):
+        program = self.compile("again", self.tiny(4), "--mesh", "pp=2", "--timetable", "zbv",
+                               **{**SETTINGS, "steps": 600, "checkpoint_every": 20, "keep": 2, "dropout": 0.1})
+        whole = self.train(program, self.data, "whole")
+        job = self.start("run", program, "--data", self.data, "--out", self.directory / "out", "--log-losses",
+                         self.directory / "out.losses", "--threads", 1, "--max-restarts", 2)
+        self.await_output(f"checkpoint: {self.directory}/out/checkpoints/step-000060")
+        os.kill(self.children(job)[1], signal.SIGKILL)
+        self.await_output("starting again (1 of 2) from the checkpoint after step")
+        self.assertEqual(job.wait(60), 0, self.output())
+        self.assertEqual(self.losses("out"), whole)
+
     # All weights are too large for f32; the output of the first stage is closest to the cause.
     def test_a_loss_that_is_not_finite_is_traced_to_its_stage(self):
         program = self.compile("wild", "gpt-small", "--mesh", "pp=4", **{**SETTINGS, "learning_rate": 1e38,
@@ -379,6 +449,31 @@ class BadInput(PipelineTest):
                         "--set", "accumulation=2", "--set", "global_batch=4")
         self.assertIn("a pipeline of 4 stages with 2 micro-batches a step: its stages stand idle for 60 % of the time or "
                       "more; raise accumulation", told)
+
+    def test_fewer_micro_batches_than_a_timetable_takes(self):
+        model = self.tiny(8)
+        for timetable, accumulation, words in (
+            ("dualpipev", 2, "dualpipev takes at least as many micro-batches as there are stages, 8, and there are 2: take more, "
+                             "or zbv"),
+            ("interleaved", 9, "interleaved takes 9 micro-batches on 4 ranks in 2 rounds, which must be equally long: take 8 or "
+                               "12 micro-batches")):
+            self.assertIn(words, self.refused("compile", model, *self.words("pp=4", accumulation=accumulation, global_batch=18),
+                                              "--timetable", timetable, "-o", self.directory / "program"))
+
+    # Some stages then have a layer more. A remark says so where these are all on one rank: here in a loop, not in a V.
+    def test_stages_that_do_not_divide_the_layers(self):
+        model, program = self.tiny(6, n_embd=64), self.directory / "program"
+        uneven = r"stages 0 and 2 take 1\.\d+ times the mean; \[stages\] layers = \[\d, \d, \d, \d\] would take 1\.\d+\n"
+        for timetable, remarks in (("interleaved", ["--remarks"]), ("interleaved", []), ("zbv", ["--remarks"])):
+            said = self.dtc("compile", model, *self.words(), "--timetable", timetable, *remarks, "-o", program)
+            self.assertEqual(self.layers(program), "[2, 1, 2, 1]")
+            if timetable == "interleaved" and remarks:
+                self.assertRegex(said, uneven)
+            else:
+                self.assertNotIn("times the mean", said)
+        self.assertIn("a pipeline of 8 stages (mesh axis 'pp') needs as many layers, and the model has 6; make the axis shorter, "
+                      "or take fewer stages a rank",
+                      self.refused("compile", model, *self.words("pp=4"), "--timetable", "interleaved", "-o", program))
 
     def test_cuts_that_cannot_be_made(self):
         out = self.directory / "program"
