@@ -342,8 +342,8 @@ struct StashPlaces {
   std::vector<int64_t> places;
 };
 
-// The papers' formulas, rank by rank. Timetables whose stages are the same have places of the same size, so that their
-// bytes are in the ratio of their stashes: v-half keeps (p + 2) / 2 of zbv's p, v-min (p + 4) / 3.
+// The papers' formulas, rank by rank; whatever stays until the weight gradients has as many places. Timetables whose
+// stages are the same have places of the same size: their bytes differ by how many there are.
 TEST(Stash, OfLaterTimetablesHasThePlacesOfTheirFormulas) {
   const StashPlaces formulas[] = {
       {"interleaved", 8, {11, 9, 7, 5}},    // (v - 1) p + 2 (p - rank) - 1, with v = 2
@@ -372,14 +372,15 @@ TEST(Stash, OfLaterTimetablesHasThePlacesOfTheirFormulas) {
     for (int rank = 0; rank < 4; ++rank) {
       const abi::Role &role = compiled.manifest.roles(rank);
       uint64_t bytes = 0;
+      int64_t most = 0;
       for (const abi::Space &space : role.spaces())
-        if (space.name().starts_with("stash"))
+        if (space.name().find("stash") != std::string::npos && space.stride() > 0) {
           bytes += space.stride() * space.places();
-      const abi::Space &stash = spaceOf(role, "stash");
-      EXPECT_EQ(stash.places(), places[static_cast<size_t>(rank)]) << timetable << ", rank " << rank;
-      EXPECT_GT(stash.stride(), 0U) << timetable << ", rank " << rank;
+          most = std::max<int64_t>(most, space.places());
+          strides[timetable].push_back(space.stride());
+        }
+      EXPECT_EQ(most, places[static_cast<size_t>(rank)]) << timetable << ", rank " << rank;
       EXPECT_EQ(memoryOf(role, "stash of micro-batches under way"), bytes) << timetable << ", rank " << rank;
-      strides[timetable].push_back(stash.stride());
     }
   }
   EXPECT_EQ(strides["zb-h2"], strides["zb-h1"]);
