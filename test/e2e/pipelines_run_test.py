@@ -427,8 +427,8 @@ class Faults(PipelineTest):
         program = self.compile("again", self.tiny(4), "--mesh", "pp=2", "--timetable", "zbv",
                                **{**SETTINGS, "steps": 600, "checkpoint_every": 20, "keep": 2, "dropout": 0.1})
         whole = self.train(program, self.data, "whole")
-        job = self.start("run", program, "--data", self.data, "--out", self.directory / "out", "--log-losses",
-                         self.directory / "out.losses", "--threads", 1, "--max-restarts", 2)
+        job = self.start("run", "--max-restarts", 2, program, "--data", self.data, "--out", self.directory / "out",
+                         "--log-losses", self.directory / "out.losses", "--threads", 1)
         self.await_output(f"checkpoint: {self.directory}/out/checkpoints/step-000060")
         os.kill(self.children(job)[1], signal.SIGKILL)
         self.await_output("starting again (1 of 2) from the checkpoint after step")
