@@ -21,18 +21,22 @@ SmallVector<int64_t> stageRanksOf(ModuleOp module) {
   return llvm::to_vector(llvm::seq<int64_t>(ranksAlongPipeline(module)));
 }
 
+std::vector<int64_t> evenCut(int64_t count, ArrayRef<int64_t> rankOf) {
+  auto stages = static_cast<int64_t>(rankOf.size());
+  bool hasSeveral = *llvm::max_element(rankOf) + 1 < stages;
+  std::vector<int64_t> layers(rankOf.size());
+  for (int64_t layer = 0; layer < count; ++layer)
+    ++layers[static_cast<size_t>(hasSeveral ? layer % stages : layer * stages / count)];
+  return layers;
+}
+
 SmallVector<int64_t> stagesOfLayers(ModuleOp module, int64_t count) {
-  auto stages = static_cast<int64_t>(stageRanksOf(module).size());
-  SmallVector<int64_t> stageOf;
+  SmallVector<int64_t> rankOf = stageRanksOf(module), stageOf;
   auto said = module->getAttrOfType<DenseI64ArrayAttr>(module_attr::stageLayers);
-  if (!said) {
-    for (int64_t i = 0; i < count; ++i)
-      stageOf.push_back(i * stages / count);
-    return stageOf;
-  }
-  for (auto [stage, layers] : llvm::enumerate(said.asArrayRef()))
+  std::vector<int64_t> cut = said ? std::vector<int64_t>(said.asArrayRef()) : evenCut(count, rankOf);
+  for (auto [stage, layers] : llvm::enumerate(cut))
     stageOf.append(layers, static_cast<int64_t>(stage));
-  if (said.size() != stages || static_cast<int64_t>(stageOf.size()) != count)
+  if (cut.size() != rankOf.size() || static_cast<int64_t>(stageOf.size()) != count)
     return {};
   return stageOf;
 }

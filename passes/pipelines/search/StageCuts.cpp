@@ -1,6 +1,8 @@
 // Dynamic programming over prefixes of the model.
 #include "passes/pipelines/search/StageCuts.h"
 
+#include "passes/analysis/Stages.h"
+
 #include <algorithm>
 #include <cmath>
 #include <compare>
@@ -13,13 +15,6 @@ double LayerCut::slowest() const { return *std::ranges::max_element(seconds); }
 
 double LayerCut::mean() const {
   return std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
-}
-
-std::vector<int64_t> evenCut(int64_t count, int64_t stages) {
-  std::vector<int64_t> layers(static_cast<size_t>(stages));
-  for (int64_t layer = 0; layer < count; ++layer)
-    ++layers[static_cast<size_t>(layer * stages / count)];
-  return layers;
 }
 
 LayerCut costOfCut(const StageCutCosts &costs, std::vector<int64_t> layers) {
@@ -98,7 +93,7 @@ private:
       for (double seconds : ofRank)
         sums.push_back(sums.back() + toUnits(seconds));
     }
-    bound = 2 * partialOf(loadsOf(evenCut(static_cast<int64_t>(count), static_cast<int64_t>(stages)))).slowest;
+    bound = 2 * partialOf(loadsOf(evenCut(static_cast<int64_t>(count), costs.rankOf))).slowest;
   }
 
   int64_t toUnits(double seconds) const { return std::llround(seconds * units); }
@@ -165,7 +160,7 @@ private:
       }
       found.push_back({PartialCut{last.slowest, last.squares, last.squaresOfLayers, 0, 0}, std::move(layers)});
     }
-    std::vector<int64_t> even = evenCut(static_cast<int64_t>(count), static_cast<int64_t>(stages));
+    std::vector<int64_t> even = evenCut(static_cast<int64_t>(count), costs.rankOf);
     if (std::ranges::find(found, even, &std::pair<PartialCut, std::vector<int64_t>>::second) == found.end()) {
       PartialCut partial = partialOf(loadsOf(even));
       for (int64_t layers : even)

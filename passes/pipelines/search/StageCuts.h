@@ -31,15 +31,11 @@ struct LayerCut {
   double mean() const;
 };
 
-/// How many layers each stage has where nobody chose: as evenly as possible (stagesOfLayers in
-/// passes/analysis/Stages.h).
-std::vector<int64_t> evenCut(int64_t count, int64_t stages);
-
 /// What a cut into these numbers of layers costs.
 LayerCut costOfCut(const StageCutCosts &costs, std::vector<int64_t> layers);
 
 /// At most `most` cuts, the best first; each stage has a layer at least, and there must be as many layers as stages.
-/// The even cut is among them unless there are `most` better ones. Cuts whose slowest rank takes more than twice as
+/// The even cut (passes/analysis/Stages.h) is among them unless there are `most` better ones. Cuts whose slowest rank takes more than twice as
 /// long as that of the even cut are left out. Equal input gives equal output.
 std::vector<LayerCut> bestCuts(const StageCutCosts &costs, size_t most);
 

@@ -1,4 +1,5 @@
 // Cuts against all possible cuts.
+#include "passes/analysis/Stages.h"
 #include "passes/pipelines/search/StageCuts.h"
 
 #include <gmock/gmock.h>
@@ -51,8 +52,7 @@ void expectBest(const StageCutCosts &costs) {
   for (const LayerCut &cut : allCuts(costs))
     all.push_back(cut.slowest());
   std::ranges::sort(all);
-  std::vector<int64_t> even = evenCut(static_cast<int64_t>(costs.layers.front().size()),
-                                      static_cast<int64_t>(costs.rankOf.size()));
+  std::vector<int64_t> even = evenCut(static_cast<int64_t>(costs.layers.front().size()), costs.rankOf);
   double bound = 2 * costOfCut(costs, even).slowest();
   std::vector<LayerCut> best = bestCuts(costs, 5);
   ASSERT_FALSE(best.empty());
@@ -131,9 +131,23 @@ TEST(StageCuts, ManyStagesARank) {
   }
 }
 
+// Layers left over are spread along the pipeline, or over the ranks where these have several stages.
+TEST(StageCuts, EvenOnesAreEvenOverRanks) {
+  EXPECT_EQ(evenCut(6, {0, 1, 2, 3}), (std::vector<int64_t>{2, 1, 2, 1}));
+  EXPECT_EQ(evenCut(6, {0, 1, 0, 1}), (std::vector<int64_t>{2, 2, 1, 1}));
+  for (const std::vector<int64_t> &rankOf : {std::vector<int64_t>{0, 1, 2, 0, 1, 2}, {0, 1, 2, 2, 1, 0}})
+    for (int64_t count = 6; count < 20; ++count) {
+      std::vector<int64_t> layers = evenCut(count, rankOf), ofRanks(3);
+      for (size_t stage = 0; stage < layers.size(); ++stage)
+        ofRanks[static_cast<size_t>(rankOf[stage])] += layers[stage];
+      EXPECT_LE(std::ranges::max(layers) - std::ranges::min(layers), 1) << count;
+      EXPECT_LE(std::ranges::max(ofRanks) - std::ranges::min(ofRanks), 1) << count;
+    }
+}
+
 TEST(StageCuts, TheEvenCutIsAmongThem) {
   StageCutCosts costs = equalLayers({0, 1, 2, 0, 1, 2}, 3, 40, 0, 1.5);
-  std::vector<int64_t> even = evenCut(40, 6);
+  std::vector<int64_t> even = evenCut(40, costs.rankOf);
   EXPECT_THAT(bestCuts(costs, 100000), testing::Contains(testing::Field(&LayerCut::layers, even)));
 }
 
