@@ -118,6 +118,17 @@ class BadModels(DriverTest):
         self.assertIn("optimizer state: ", message)
         self.assertIn("h.0.mlp.c_fc: alive at the peak: ", message)
 
+    def test_a_memory_limit_names_entries_of_the_timetable(self):
+        """The first rank of 1f1b runs F0 F1 B0 F2 B1 F3 B2 B3 and holds two stashes from F1 to B2."""
+        words = ["--memory-limit", "20000", "--mesh", "pp=2", "--set", "accumulation=4", "--set", "global_batch=4"]
+        message = self.compile_refused(*words)
+        self.assertIn("a rank of stage 0 of the pipeline needs ", message)
+        self.assertIn("it holds the most stashes, 2, at 0F1 (stage 0, micro-batch 1), 0B0 (stage 0, micro-batch 0), 0F2 "
+                      "(stage 0, micro-batch 2), 0B1 (stage 0, micro-batch 1) and 2 more entries of its timetable", message)
+        message = self.compile_refused(*words, "--timetable", "naive")
+        self.assertIn("it holds the most stashes, 1, at 0F0 (stage 0, micro-batch 0), 0B0 (stage 0, micro-batch 0), 0F1 "
+                      "(stage 0, micro-batch 1), 0B1 (stage 0, micro-batch 1) and 4 more entries of its timetable", message)
+
 
 class BadRuns(DriverTest):
     def setUp(self):

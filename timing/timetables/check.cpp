@@ -161,11 +161,20 @@ template <typename See> static void followStashes(const std::vector<Entry> &list
 
 std::vector<int64_t> peakStashes(const Timetable &timetable) {
   std::vector<int64_t> peaks;
-  for (const std::vector<Entry> &list : timetable.ranks) {
-    peaks.push_back(0);
-    followStashes(list, [&](const Entry &, int64_t held) { peaks.back() = std::max(peaks.back(), held); });
-  }
+  for (const std::vector<Entry> &list : timetable.ranks)
+    peaks.push_back(stashPeak(list).stashes);
   return peaks;
+}
+
+StashPeak stashPeak(const std::vector<Entry> &list) {
+  StashPeak peak;
+  followStashes(list, [&](const Entry &entry, int64_t held) {
+    if (held > peak.stashes)
+      peak = {held, {}};
+    if (held == peak.stashes)
+      peak.entries.push_back(entry);
+  });
+  return peak;
 }
 
 static std::string findOverfull(const Timetable &timetable, int64_t most) {

@@ -25,4 +25,11 @@ std::string findWeightsOutOfOrder(const Timetable &timetable);
 /// Of each rank: how many stashes it holds at most, of all its stages together.
 std::vector<int64_t> peakStashes(const Timetable &timetable);
 
+/// What a rank's list does while the rank holds the most stashes.
+struct StashPeak {
+  int64_t stashes = 0;
+  std::vector<Entry> entries; ///< in their order; of two that are co-scheduled the first
+};
+StashPeak stashPeak(const std::vector<Entry> &list);
+
 } // namespace dtc::timetables

@@ -5,6 +5,8 @@
 #include "passes/schedule/memory/MemoryPlan.h"
 
 #include "dialect/IR/Names.h"
+#include "runtime/abi/timetables.h"
+#include "timing/timetables/check.h"
 
 #include <deque>
 
@@ -70,10 +72,61 @@ struct PlanMemory : dtc::impl::PlanMemoryBase<PlanMemory> {
     if (FailureOr<dtc::ArenaLayout> arena = dtc::ArenaLayout::read(getOperation(), role); succeeded(arena))
       for (auto [category, bytes] : arena->memoryUse())
         error.attachNote() << category << ": " << bytes << " bytes";
+    noteMostStashes(error, role);
     constexpr size_t most = 10;
     SmallVector<dtc::MemoryPlan::AtThePeak> peak = plan.atThePeak();
     for (auto [bytes, value] : ArrayRef(peak).take_front(most))
       error.attachNote(value.getLoc()) << "alive at the peak: " << bytes << " bytes";
+  }
+
+  /// The entries of the rank's timetable at which the most micro-batches are under way; of a pipeline alone.
+  void noteMostStashes(InFlightDiagnostic &error, int64_t role) {
+    dtc::timetables::StashPeak peak = dtc::timetables::stashPeak(passesOf(role));
+    if (dtc::rolesOf(getOperation()) == 1 || peak.stashes == 0)
+      return;
+    constexpr size_t shown = 4;
+    Diagnostic &note = error.attachNote() << "it holds the most stashes, " << peak.stashes << ", at ";
+    ArrayRef<dtc::timetables::Entry> entries(peak.entries);
+    llvm::interleaveComma(entries.take_front(shown), note,
+                          [&](const dtc::timetables::Entry &entry) { note << dtc::timetables::describe(entry); });
+    if (entries.size() > shown)
+      note << " and " << entries.size() - shown << " more entries";
+    note << " of its timetable";
+  }
+
+  /// The passes of a step, as the rank's timetable has them.
+  std::vector<dtc::timetables::Entry> passesOf(int64_t role) {
+    std::vector<dtc::timetables::Entry> passes;
+    auto timetables = getOperation()->getAttrOfType<ArrayAttr>(module_attr::timetables);
+    if (!timetables)
+      return passes;
+    for (auto timetable : timetables.getAsRange<TimetableAttr>()) {
+      if (timetable.getRank() != role || timetable.getName().getValue() != StringRef(dtc::abi::stepTimetable))
+        continue;
+      for (EntryAttr entry : timetable.getEntries())
+        if (auto function = getOperation().lookupSymbol<func::FuncOp>(entry.getFunction()))
+          if (std::optional<dtc::timetables::Kind> kind = kindOf(dutyOf(function).getTask()))
+            passes.push_back({.kind = *kind,
+                              .stage = static_cast<int32_t>(dutyOf(function).getStage()),
+                              .microBatch = static_cast<int32_t>(entry.getMicroBatch())});
+    }
+    return passes;
+  }
+
+  static std::optional<dtc::timetables::Kind> kindOf(Task task) {
+    using dtc::timetables::Kind;
+    switch (task) {
+    case Task::Forward:
+      return Kind::Forward;
+    case Task::Backward:
+      return Kind::Backward;
+    case Task::InputGradients:
+      return Kind::BackwardInput;
+    case Task::WeightGradients:
+      return Kind::BackwardWeight;
+    default:
+      return std::nullopt;
+    }
   }
 
   IntegerAttr number(uint64_t bytes) { return Builder(&getContext()).getI64IntegerAttr(static_cast<int64_t>(bytes)); }

@@ -77,6 +77,21 @@ TEST(Check, NamesTheEntryWithOneStashTooMany) {
   EXPECT_THAT(peakStashes(readCsv("0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n", "mine")), ElementsAre(2, 1));
 }
 
+TEST(Check, NamesTheEntriesWithTheMostStashes) {
+  auto peakOf = [](const char *row) {
+    StashPeak peak = stashPeak(readCsv(row, "mine").ranks[0]);
+    std::string text = std::to_string(peak.stashes);
+    for (const Entry &entry : peak.entries)
+      text += " " + textOf(entry);
+    return text;
+  };
+  // A stash is there from the beginning of its forward pass to the end of its weight gradients.
+  EXPECT_EQ(peakOf("0F0,0F1,0B0,0F2,0B1,0B2\n"), "2 0F1 0B0 0F2 0B1");
+  EXPECT_EQ(peakOf("0F0,0I0,0W0,0F1,0I1,0F2,0W1,0I2,0W2\n"), "2 0F2 0W1");
+  EXPECT_EQ(peakOf("0F0,(0F1;0B0)OVERLAP_F_B,0B1\n"), "2 0F1");
+  EXPECT_EQ(stashPeak({}).stashes, 0);
+}
+
 TEST(Check, NamesWeightGradientsOutOfOrder) {
   EXPECT_EQ(findWeightsOutOfOrder(readCsv("0F0,0F1,0I0,0I1,0W1,0W0\n", "mine")),
             "rank 0: 0W0 (stage 0, micro-batch 0) adds its weight gradients after 0W1, not in ascending order of "
