@@ -381,6 +381,27 @@ ordered_json toJson(const Explanation &each) {
   return answer;
 }
 
+/// Every send and receive of a role.
+void addTransfers(const abi::Manifest &manifest, const abi::Role &role, ordered_json &transfers) {
+  for (const abi::CommandList &list : listsInOrder(manifest, role))
+    for (const abi::Command &command : list.commands()) {
+      if (!command.has_send() && !command.has_recv())
+        continue;
+      const abi::Transfer &transfer = abi::transferOf(command);
+      transfers.push_back(
+          {{"kind", command.has_send() ? "send" : "receive"},
+           {"role", role.name()},
+           {"list", list.name()},
+           {"direction", abi::nameOf(command.direction())},
+           {"axes", groupText(manifest.groups(static_cast<int>(transfer.group())), manifest.mesh())},
+           {"shift", transfer.shift()},
+           {"value", transfer.value()},
+           {"type", abi::elementType(transfer.type()).name},
+           {"bytes", abi::bytesOf(transfer.type(), static_cast<uint64_t>(transfer.elements()))},
+           {"times_per_step", timesInStep(role, list)}});
+    }
+}
+
 void explain(const ExplainOptions &options) {
   requireNoModel(options.program, "explain");
   abi::Manifest manifest = readManifest(options.program);
@@ -400,7 +421,7 @@ void explain(const ExplainOptions &options) {
     times.emplace(manifest, layout.emplace(layoutOn(options.cluster, manifest.mesh())));
   LayerNames layers(manifest);
   Remedies remedies(manifest, options.program, options.cluster);
-  ordered_json collectives = ordered_json::array();
+  ordered_json collectives = ordered_json::array(), transfers = ordered_json::array();
   if (times && times->stepSeconds() > 0 && !options.json)
     say("A step takes {} on {}\n", secondsText(times->stepSeconds()), layout->cluster().name());
   for (const abi::Role &role : manifest.roles()) {
@@ -408,6 +429,7 @@ void explain(const ExplainOptions &options) {
     if (options.json) {
       for (const Explanation &each : all)
         collectives.push_back(toJson(each));
+      addTransfers(manifest, role, transfers);
     } else {
       printTotals(manifest, role, all, times ? &*times : nullptr);
       printBuckets(all);
@@ -417,7 +439,7 @@ void explain(const ExplainOptions &options) {
   if (!remedies.problem.empty())
     tellWarning("no remedies are shown, as none was tried: " + remedies.problem);
   if (options.json)
-    printJson({{"cost", remedies.now.json()}, {"collectives", collectives}});
+    printJson({{"cost", remedies.now.json()}, {"collectives", collectives}, {"transfers", transfers}});
 }
 
 } // namespace
