@@ -1,6 +1,7 @@
 // On which stages of a pipeline each value of a function is computed.
 #include "passes/keep/cut/StageHomes.h"
 
+#include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Factors.h"
 #include "dialect/IR/Names.h"
 #include "dialect/IR/Ops.h"
@@ -180,7 +181,29 @@ bool StageHomes::isEarly(Operation *op) const {
   return made == Direction::WeightGradient || made == Direction::Update;
 }
 
+/// Whether an operation converts to a narrower type what nothing else reads.
+static bool narrows(Operation *op) {
+  return isa<ConvertOp>(op) && hasFloats(op->getOperand(0)) && hasFloats(op->getResult(0)) &&
+         bytesOf(op->getResult(0).getType()) < bytesOf(op->getOperand(0).getType()) && op->getOperand(0).hasOneUse();
+}
+
+/// What the next stage of a pass only converts to a narrower type is converted where it is made, and crosses the cut in
+/// that type. Then the conversion belongs to the layer of what it converts.
+void StageHomes::convertBeforeCut(Operation *op) const {
+  Operation *maker = narrows(op) && !isUpdate(op) ? op->getOperand(0).getDefiningOp() : nullptr;
+  LayerAttr layer = marksOf(op).layer;
+  if (!maker || !layer || isUpdate(maker) || isForward(maker) != isForward(op))
+    return;
+  Home home = of(maker);
+  if (home.isOnDemand() || home.partial || !home.where.hasOne() || home.where.contains(cut.stageOf.lookup(layer)))
+    return;
+  op->setLoc(maker->getLoc());
+  op->removeAttr(layerAttr);
+  mark(op, {marksOf(maker).layer, {}});
+}
+
 FailureOr<Home> StageHomes::placeOperation(Operation *op) {
+  convertBeforeCut(op);
   Direction direction = directionOf(op);
   if (isEarly(op)) {
     early.insert(op);

@@ -92,6 +92,7 @@ private:
   Home homeFor(mlir::OpOperand &operand, mlir::dt::Direction reader);
   Home homeOfArgument(mlir::dt::PortAttr port, mlir::dt::Direction reader) const;
   Home placeOnDemand(mlir::Operation *op, llvm::ArrayRef<Home> operands) const;
+  void convertBeforeCut(mlir::Operation *op) const;
   mlir::FailureOr<Home> placeOperation(mlir::Operation *op);
   mlir::FailureOr<Home> join(mlir::Operation *op, llvm::ArrayRef<Home> operands, StageSet all);
   void exchangeReturned(mlir::Operation *op);
