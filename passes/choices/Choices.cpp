@@ -58,6 +58,7 @@ private:
     static constexpr std::pair<std::string_view, Read> readers[] = {
         {"timetable", &ChoicesReader::readTimetable},
         {"layers", &ChoicesReader::readLayers},
+        {"crossing", &ChoicesReader::readCrossing},
         {"gather_ahead", &ChoicesReader::readGatherAhead},
         {"recompute", &ChoicesReader::readRecompute},
         {"gathers", &ChoicesReader::readGathers},
@@ -93,6 +94,23 @@ private:
     if (choices.layers.empty() || llvm::any_of(choices.layers, [](int64_t n) { return n < 1; }))
       return fail(at(node.source()), "layers: how many layers each stage has, as in layers = [9, 3]");
     return true;
+  }
+
+  bool readCrossing(const toml::node &node) {
+    choices.crossing.clear();
+    auto add = [&](const toml::node &each) {
+      std::string way = each.value<std::string>().value_or("");
+      if (way != "whole" && way != "sliced")
+        return fail(at(each.source()), "crossing: must be \"whole\" or \"sliced\", or a list of these with one for "
+                                       "each cut of the pipeline, not '" +
+                                           way + "'");
+      choices.crossing.push_back(std::move(way));
+      return true;
+    };
+    const toml::array *ways = node.as_array();
+    if (!ways || ways->empty())
+      return add(node);
+    return llvm::all_of(*ways, add);
   }
 
   bool readGatherAhead(const toml::node &node) {
@@ -321,6 +339,10 @@ std::string printChoices(const Choices &choices, bool isPipeline) {
       text += "layers = [" +
               llvm::join(llvm::map_range(choices.layers, [](int64_t each) { return std::to_string(each); }), ", ") +
               "]\n";
+    if (bool isOfAll = llvm::all_equal(choices.crossing); isOfAll && !choices.crossing.empty())
+      text += "crossing = " + quoted(choices.crossing.front()) + "\n";
+    else if (!isOfAll)
+      text += "crossing = [" + llvm::join(llvm::map_range(choices.crossing, quoted), ", ") + "]\n";
   }
   text += "gather_ahead = " + std::to_string(choices.gatherAhead) + "\n";
   text += "bucket_bytes = " + quoted(abi::textOf(choices.bucketSize)) + "\n";

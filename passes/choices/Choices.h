@@ -56,6 +56,9 @@ struct SplitRule {
 struct Choices {
   std::string timetable = "1f1b";  ///< for a pipeline; see PipelineTimetable.h
   std::vector<int64_t> layers;     ///< of each stage of a pipeline; none: as the strategy says
+  /// How what crosses a cut of a pipeline travels, "whole" or "sliced": one word for each cut, or one for all; none: by
+  /// costs where these are known, else whole. See passes/keep/cut/Crossings.h.
+  std::vector<std::string> crossing;
   uint64_t gatherAhead = 2;        ///< see dt-gather-ahead
   std::vector<GatherRule> gathers; ///< the last that fits counts; `gatherAhead` decides for what none names
   std::vector<OrderRule> order;    ///< one after the other, from the order that the passes give

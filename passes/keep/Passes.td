@@ -288,11 +288,21 @@ def Cut : Pass<"dt-cut", "mlir::ModuleOp"> {
     What passes keep for them is then a `stash`, a `weight_stash` or a `gradient_stash`, by how long it stays
     (passes/keep/cut/StashKinds.h).
 
-    Where operations go: passes/keep/cut/StageHomes.h. The gradient of a parameter that several stages read is added up over
-    them; all stages know what the host is told, and what an update needs to know about all gradients. The module gets
-    `dt.stages`, each stage's layers. With `dt.asynchronous` stages update by themselves: a forward pass stashes the
-    parameters that its backward pass reads, except in the last stage, and what the last stage's forward pass makes for the
-    update goes back through all stages. Requires: marks on all operations.
+    Where operations go: passes/keep/cut/StageHomes.h. Where the module's `dt.crossing` says `sliced` for a cut, or says
+    nothing and that is faster, what all ranks over other mesh axes have crosses in parts (passes/keep/cut/Crossings.h):
+    ```mlir
+    %p = dt.shard_slice %h along 0 over [tp] : tensor<4x8xf32> -> tensor<2x8xf32> // sent "h.0"
+    ```
+    and in the next stage:
+    ```mlir
+    %h = dt.all_gather %p along 0 over [tp] : tensor<2x8xf32> -> tensor<4x8xf32>  // of what was received
+    ```
+    A conversion to a narrower type that alone reads a value of an earlier stage is done there. The gradient of a
+    parameter that several stages read is added up over them; all stages know what the host is told, and what an update
+    needs to know about all gradients. The module gets `dt.stages`, each stage's layers, and `dt.crossing`, how each cut
+    is crossed, if anything could be sliced. With `dt.asynchronous` stages update by themselves: a forward pass stashes
+    the parameters that its backward pass reads, except in the last stage, and what the last stage's forward pass makes
+    for the update goes back through all stages. Requires: marks on all operations; for slices, placements on the ports.
   }];
   let dependentDialects = ["mlir::dt::DTDialect"];
 }

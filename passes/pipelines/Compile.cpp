@@ -9,14 +9,18 @@
 #include "passes/pipelines/When.h"
 #include "passes/pipelines/search/Planner.h"
 #include "passes/pipelines/search/SearchOrder.h"
+#include "passes/schedule/emit/EmitCommands.h"
 #include "passes/schedule/emit/EmitManifest.h"
 
+#include "dialect/IR/ElementTypes.h"
 #include "dialect/IR/Names.h"
 #include "dialect/cost/Cost.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassInstrumentation.h"
+#include "runtime/abi/mesh.h"
 #include "runtime/support/error.h"
+#include "timing/cost/cost.h"
 #include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
@@ -121,6 +125,48 @@ static BucketOptions bucketOptions(ModuleOp module, const CompileOptions &option
           options.layout ? costsOn(*options.layout, emitMesh(mesh)) : assumedCosts(), chosen};
 }
 
+/// On the links between the ranks that have coordinate 0 on all other axes; those of other ranks are like them.
+static CrossingCosts crossingCosts(ModuleOp module, const CompileOptions &options) {
+  auto mesh = module->getAttrOfType<MeshAttr>(module_attr::mesh);
+  if (!options.layout || !mesh || ranksAlongPipeline(module) == 1)
+    return {};
+  abi::Group alongPipeline;
+  emitAxis(AxisRefAttr::whole(StringAttr::get(module.getContext(), pipelineAxis)), mesh, *alongPipeline.add_axes());
+  CrossingCosts costs;
+  costs.send = [layout = options.layout, ranks = Mesh(emitMesh(mesh)).group(0, alongPipeline).ranks](
+                   int64_t from, int64_t to, double bytes) {
+    int level = layout->levelBetween(ranks[static_cast<size_t>(from)], ranks[static_cast<size_t>(to)]);
+    return timing::transferCost(layout->cluster(), level, bytes).seconds;
+  };
+  costs.gather = [mesh, ofMove = costsOn(*options.layout, emitMesh(mesh)).of](ArrayRef<AxisRefAttr> axes,
+                                                                              RankedTensorType whole) {
+    FlatMove move;
+    move.kind = abi::Collective::ALL_GATHER;
+    move.type = elementTypeOf(whole).type;
+    for (AxisRefAttr axis : axes)
+      emitAxis(axis, mesh, *move.group.add_axes());
+    StartCost cost = ofMove(move, static_cast<double>(bytesOf(whole)));
+    return cost.latency + cost.moving;
+  };
+  return costs;
+}
+
+/// Sets how what crosses each cut travels, where the choices say so.
+static LogicalResult setCrossing(ModuleOp module, const Choices &choices) {
+  size_t cuts = stageRanksOf(module).size() - 1;
+  if (choices.crossing.empty())
+    return success();
+  if (choices.crossing.size() != 1 && choices.crossing.size() != cuts)
+    return module.emitError("choices: crossing says how what crosses each of ")
+           << choices.crossing.size() << " cuts travels, and a pipeline of " << cuts + 1 << " stages has " << cuts
+           << "; say it for each of them, or once for all";
+  SmallVector<StringRef> ways(cuts);
+  for (auto [cut, way] : llvm::enumerate(ways))
+    way = choices.crossing[choices.crossing.size() == 1 ? 0 : cut];
+  module->setAttr(module_attr::crossing, Builder(module.getContext()).getStrArrayAttr(ways));
+  return success();
+}
+
 LogicalResult setStages(ModuleOp module, const CompileOptions &options, const Choices &choices) {
   Builder builder(module.getContext());
   if (!choices.layers.empty())
@@ -157,7 +203,7 @@ LogicalResult setStages(ModuleOp module, const CompileOptions &options, const Ch
   } catch (const Error &error) {
     return module.emitError(error.what());
   }
-  return success();
+  return setCrossing(module, choices);
 }
 
 LogicalResult runPhases(ModuleOp module, const CompileOptions &options, const Choices &choices, Phase first, Phase last,
@@ -176,7 +222,7 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, const Ch
   if (failed(run(Phase::What, [&](OpPassManager &manager) { buildWhatPipeline(manager, options.what); })) ||
       failed(run(Phase::Where, [&](OpPassManager &manager) { buildWherePipeline(manager, options.where); })) ||
       (first <= Phase::Keep && last >= Phase::Keep && failed(setStages(module, options, choices))) ||
-      failed(run(Phase::Keep, [&](OpPassManager &manager) { buildKeep(manager, keep); })) ||
+      failed(run(Phase::Keep, [&](OpPassManager &manager) { buildKeep(manager, keep, crossingCosts(module, options)); })) ||
       failed(run(Phase::How,
                  [&](OpPassManager &manager) {
                    setTarget(module, options.target);

@@ -5,8 +5,8 @@
 using namespace mlir;
 using namespace dtc;
 
-void dtc::buildKeepPipeline(OpPassManager &manager, const KeepOptions &options) {
-  buildKeepPasses(manager, options);
+void dtc::buildKeepPipeline(OpPassManager &manager, const KeepOptions &options, const CrossingCosts &costs) {
+  buildKeepPasses(manager, options, costs);
   manager.addPass(createVerifyKeep());
 }
 
@@ -35,7 +35,7 @@ void dtc::buildBeforeRecompute(OpPassManager &manager, const KeepOptions &option
     manager.addPass(createKeepCopies());
 }
 
-void dtc::buildKeepPasses(OpPassManager &manager, const KeepOptions &options) {
+void dtc::buildKeepPasses(OpPassManager &manager, const KeepOptions &options, const CrossingCosts &costs) {
   buildBeforeRecompute(manager, options);
   // In some layers little is kept from the forward to the backward pass: the rest is recomputed.
   RecomputeLayersOptions layers;
@@ -51,7 +51,7 @@ void dtc::buildKeepPasses(OpPassManager &manager, const KeepOptions &options) {
   share.gathers.assign(options.gathers.begin(), options.gathers.end());
   manager.addNestedPass<func::FuncOp>(createShareGathers(share));
   // Then the model is cut into stages, and each function says what it is for.
-  manager.addPass(createCut());
+  manager.addPass(createCutByCosts(costs));
   // Where layers wait for other ranks, one part of the batch computes while another waits.
   SplitProductsOptions split;
   split.rules.assign(options.split.begin(), options.split.end());
@@ -63,6 +63,7 @@ void dtc::buildKeepPasses(OpPassManager &manager, const KeepOptions &options) {
 
 void dtc::registerKeep() {
   registerKeepPasses();
-  PassPipelineRegistration<KeepOptions>("dt-keep", "the phase \"keep\": what is computed again instead of kept",
-                                        buildKeepPipeline);
+  PassPipelineRegistration<KeepOptions>(
+      "dt-keep", "the phase \"keep\": what is computed again instead of kept",
+      [](OpPassManager &manager, const KeepOptions &options) { buildKeepPipeline(manager, options); });
 }

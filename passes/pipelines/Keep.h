@@ -1,6 +1,8 @@
 // The phase "keep": what lives from forward to backward?
 #pragma once
 
+#include "passes/keep/cut/Crossings.h"
+
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassOptions.h"
 
@@ -25,10 +27,11 @@ struct KeepOptions : mlir::PassPipelineOptions<KeepOptions> {
 };
 
 /// Appends the phase's passes: takes a module with local shapes, and decides in it what is kept and what is recomputed;
-/// the last micro-batch continues with the step's reductions (@micro_last).
-void buildKeepPipeline(mlir::OpPassManager &manager, const KeepOptions &options);
+/// the last micro-batch continues with the step's reductions (@micro_last). `costs`: by which it is decided how what
+/// crosses the cuts of a pipeline travels, where no choice says so.
+void buildKeepPipeline(mlir::OpPassManager &manager, const KeepOptions &options, const CrossingCosts &costs = {});
 /// The same without the verifier that closes the phase.
-void buildKeepPasses(mlir::OpPassManager &manager, const KeepOptions &options);
+void buildKeepPasses(mlir::OpPassManager &manager, const KeepOptions &options, const CrossingCosts &costs = {});
 /// Those of them that come before anything is recomputed.
 void buildBeforeRecompute(mlir::OpPassManager &manager, const KeepOptions &options);
 

@@ -45,7 +45,8 @@ class PipelineTest(DriverTest):
     def run_under(self, model, mesh, timetable="1f1b", *arguments, **settings):
         """Losses; and of the end the held-out loss and a hash of each weight and optimizer slot: which file has it depends
         on the ranks."""
-        name = "-".join([pathlib.Path(model).name, mesh, pathlib.Path(timetable).name, *arguments, *(f"{k}{v}" for k, v in settings.items())])
+        name = "-".join([pathlib.Path(model).name, mesh, pathlib.Path(timetable).name,
+                         *(pathlib.Path(word).name for word in arguments), *(f"{k}{v}" for k, v in settings.items())])
         program = self.compile(name, model, "--mesh", mesh, "--timetable", timetable, *arguments,
                                **{**SETTINGS, **settings})
         losses = self.train(program, self.data, name + ".out")
@@ -157,6 +158,15 @@ class Bits(PipelineTest):
                                ("dp=2,pp=2", "zero1"), ("pp=2,cp=2", "cp")):
             with self.subTest(mesh=mesh, strategy=strategy):
                 self.assert_close(one, self.under_all("gpt-small", mesh, "--strategy", strategy)[0], 1e-5)
+
+    def test_sliced_crossings_have_the_bits_of_whole_ones(self):
+        choices = self.directory / "sliced.toml"
+        choices.write_text('crossing = "sliced"\n')
+        for timetable, compute in (("1f1b", "f32"), ("1f1b", "bf16"), ("zbv", "f32")):
+            with self.subTest(timetable=timetable, compute=compute):
+                words = ["gpt-small", "pp=2,tp=2", timetable, "--strategy", "megatron"]
+                whole = self.run_under(*words, compute=compute)
+                self.assertEqual(self.run_under(*words, "--choices", str(choices), compute=compute), whole)
 
     def test_three_axes(self):
         one, _ = self.run_under("gpt-small", "dp=1")
@@ -517,6 +527,31 @@ class Shown(PipelineTest):
         self.assertRegex(explained, r"4 send forward over pp: forward of \S+ +sending 131 kB")
         self.assertRegex(explained, r"4 receive backward over pp: input gradient of")
         self.assertIn("partial over stages 0, 3 of the pipeline", explained)
+
+    def test_crossings_are_explained(self):
+        """The residual stream is f32 in any type of compute, and its readers are: so it crosses in f32, forward and back.
+        Micro-batches have two samples."""
+        config = json.loads((SOURCE / "examples/gpt-small/config.json").read_text())
+        size = 2 * SETTINGS["sequence_length"] * config["n_embd"] * 4
+        for way, parts in (("whole", 1), ("sliced", 2)):
+            for compute in ("f32", "bf16"):
+                with self.subTest(way=way, compute=compute):
+                    choices = self.directory / f"{way}.toml"
+                    choices.write_text(f'crossing = "{way}"\n')
+                    program = self.compile(f"{way}-{compute}", "gpt-small", "--mesh", "pp=2,tp=2", "--strategy", "megatron",
+                                           "--choices", choices, **{**SETTINGS, "compute": compute})
+                    self.assertIn(f"crossing = '{way}'\n", self.dtc("inspect", program, "--choices"))
+                    answer = json.loads(self.dtc("explain", program, "--json"))
+                    sent = [each for each in answer["transfers"] if each["kind"] == "send" and each["times_per_step"] > 0]
+                    self.assertEqual({(each["bytes"], each["type"], each["axes"]) for each in sent}, {(size // parts, "f32", "pp")})
+                    self.assertEqual({each["direction"] for each in sent}, {"forward", "input gradient"})
+                    gathers = [each for each in answer["collectives"] if "sent one part over the cut" in each["reason"]
+                               and each["times_per_step"] > 0]
+                    self.assertEqual({(each["kind"], each["axes"], each["bytes"]) for each in gathers},
+                                     {("all_gather", "tp", size)} if parts > 1 else set())
+                    self.assertEqual({each["direction"] for each in gathers},
+                                     {"forward", "input gradient"} if parts > 1 else set())
+                    self.assertIn("Verified    all agree", self.dtc("verify", program))
 
     def test_verify(self):
         program = self.compile("program", "gpt-small", "--mesh", "pp=2,tp=2", **SETTINGS)

@@ -105,6 +105,46 @@ INSTANTIATE_TEST_SUITE_P(Models, LaterTimetables,
                                                           "dualpipev")),
                          [](const auto &info) { return testName(info.param); });
 
+/// How many elements stages send in all lists.
+int64_t sentElements(const abi::Manifest &manifest) {
+  int64_t elements = 0;
+  for (const abi::CommandList &list : manifest.lists())
+    for (const abi::Command &command : list.commands())
+      elements += command.has_send() ? command.send().elements() : 0;
+  return elements;
+}
+
+// What ranks over tp have in common crosses in parts: a stage before sends one, the next gathers them. Also where ranks
+// have several stages, as a loop and as a V, where backward passes are in two, and where layers are done in parts.
+TEST(SlicedCrossings, ComputeWhatWholeFunctionsDo) {
+  constexpr Pipeline layouts[] = {{"pp2_tp2", "pp=2,tp=2", "megatron"},
+                                  {"dp2_tp2_pp2", "dp=2,tp=2,pp=2", "megatron"},
+                                  {"pp2_tp2_zero3", "dp=2,pp=2,tp=2", "megatron+zero3"}};
+  for (const char *model : {"gpt-small", "llama-small"})
+    for (const Pipeline &layout : layouts)
+      for (const char *timetable : {"1f1b", "interleaved", "zb-h1", "zbv"}) {
+        ModelSetup setup{.model = model,
+                         .mesh = layout.mesh,
+                         .strategy = layout.strategy,
+                         .accumulation = 4,
+                         .symbols = fourLayers(model),
+                         .timetable = timetable};
+        if (std::string_view(timetable) == "1f1b")
+          setup.choices.split = {{"*", 2, ""}};
+        setup.choices.crossing = {"sliced"};
+        CompiledModel sliced(setup);
+        ASSERT_TRUE(sliced.expectation) << model << " " << layout.name << " " << timetable;
+        verify::VerifyReport report = verify::verify(*sliced.expectation, sliced.manifest);
+        EXPECT_EQ(report.failure, "") << model << " " << layout.name << " " << timetable;
+        EXPECT_GT(report.comparisons.size(), 4u * sliced.manifest.parameters_size());
+        for (const abi::Role &role : sliced.manifest.roles())
+          EXPECT_NO_THROW(validateTimetables(sliced.manifest, role));
+        setup.choices.crossing = {"whole"};
+        setup.expect = false;
+        EXPECT_EQ(2 * sentElements(sliced.manifest), sentElements(CompiledModel(setup).manifest));
+      }
+}
+
 /// Rows of a CSV file, for two ranks with a stage each and four micro-batches.
 struct OwnTimetable {
   const char *rows;

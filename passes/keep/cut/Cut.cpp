@@ -1,5 +1,6 @@
 // Cuts the model into the stages of a pipeline; see Passes.td.
 #include "passes/analysis/Stages.h"
+#include "passes/keep/cut/Crossings.h"
 #include "passes/keep/Passes.h"
 #include "passes/keep/cut/StageFunctions.h"
 #include "passes/keep/cut/StashKinds.h"
@@ -22,6 +23,9 @@ using namespace mlir::dt;
 namespace {
 
 struct Cut : dtc::impl::CutBase<Cut> {
+  Cut() = default;
+  explicit Cut(dtc::CrossingCosts costs) : costs(std::move(costs)) {}
+
   void runOnOperation() override {
     SmallVector<func::FuncOp> functions = tellDuties();
     auto mesh = getOperation()->getAttrOfType<MeshAttr>(module_attr::mesh);
@@ -34,9 +38,11 @@ struct Cut : dtc::impl::CutBase<Cut> {
     writeStages();
     if (cut.stages() == 1)
       return;
+    dtc::Crossings crossings(getOperation(), cut, costs);
     for (func::FuncOp function : functions)
-      if (failed(cutFunction(function)))
+      if (failed(cutFunction(function, crossings)))
         return signalPassFailure();
+    crossings.write(getOperation());
     for (func::FuncOp function : functions)
       function.erase();
     dtc::setStashKinds(getOperation());
@@ -96,11 +102,12 @@ private:
                                 ofStages, [&](auto &each) -> Attribute { return builder.getArrayAttr(each); })));
   }
 
-  LogicalResult cutFunction(func::FuncOp function) {
+  LogicalResult cutFunction(func::FuncOp function, dtc::Crossings &crossings) {
     dtc::StageHomes homes(cut, parameters, gradients);
     if (failed(homes.place(function)))
       return failure();
-    dtc::StageFunctions parts(function, cut, homes, parameters, gradients);
+    crossings.add(function);
+    dtc::StageFunctions parts(function, cut, homes, parameters, gradients, crossings);
     if (failed(parts.build()))
       return failure();
     return cut.asynchronous ? requireOwnParameters(function) : success();
@@ -154,8 +161,11 @@ private:
                                                       OperationEquivalence::IgnoreLocations);
   }
 
+  dtc::CrossingCosts costs;
   dtc::StageCut cut;
   dtc::ParameterStages parameters, gradients;
 };
 
 } // namespace
+
+std::unique_ptr<Pass> dtc::createCutByCosts(CrossingCosts costs) { return std::make_unique<Cut>(std::move(costs)); }

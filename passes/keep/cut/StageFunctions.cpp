@@ -15,8 +15,9 @@ using namespace mlir::dt;
 namespace dtc {
 
 StageFunctions::StageFunctions(func::FuncOp original, const StageCut &cut, const StageHomes &homes,
-                               ParameterStages &parameters, const ParameterStages &gradients)
-    : original(original), duty(dutyOf(original)), cut(cut), homes(homes), parameters(parameters), gradients(gradients) {
+                               ParameterStages &parameters, const ParameterStages &gradients, Crossings &crossings)
+    : original(original), duty(dutyOf(original)), cut(cut), homes(homes), parameters(parameters), gradients(gradients),
+      crossings(crossings) {
   if (cut.splitsBackward && duty.getTask() == Task::Both)
     findWeights();
 }
@@ -114,10 +115,10 @@ Value StageFunctions::addArgument(Part &part, Type type, DictionaryAttr attribut
   return argument;
 }
 
-/// Takes what another part hands on.
-Value StageFunctions::takeOver(Part &part, Value value, PortKind kind) {
+/// Takes what another part hands on of a value: all of it, or a piece of this type.
+Value StageFunctions::takeOver(Part &part, Value value, Type type, PortKind kind) {
   PortAttr port = PortAttr::get(value.getContext(), kind, nameOf(value, handedOn).getValue());
-  return addArgument(part, value.getType(), portAttributes(port), value.getLoc());
+  return addArgument(part, type, portAttributes(port), value.getLoc());
 }
 
 void StageFunctions::addResult(Part &part, Value value, DictionaryAttr attributes) {
@@ -233,7 +234,7 @@ FailureOr<Value> StageFunctions::getFromEarlier(Value value, Place place, Pass e
     return addArgument(partOf(place), value.getType(), partOf(before).argumentAttributes[argument.getArgNumber()],
                        value.getLoc());
   handOn(partOf(before), *kept, value, PortKind::Stash);
-  return takeOver(partOf(place), value, PortKind::Stash);
+  return takeOver(partOf(place), value, value.getType(), PortKind::Stash);
 }
 
 FailureOr<Value> StageFunctions::getFromNeighbour(Value value, Place place, int64_t from) {
@@ -242,8 +243,19 @@ FailureOr<Value> StageFunctions::getFromNeighbour(Value value, Place place, int6
   if (failed(found))
     return failure();
   bool isForward = place.pass == Forward;
-  handOn(partOf(there), *found, value, isForward ? PortKind::Sent : PortKind::SentGradient);
-  return takeOver(partOf(place), value, isForward ? PortKind::Received : PortKind::ReceivedGradient);
+  std::optional<CrossingParts> parts = crossings.partsOf(value, from, place.number);
+  Value sent = *found;
+  if (parts) // the stage may have received the part that it sends
+    if (sent = partOf(there).pieces.lookup(value); !sent)
+      sent = slice(*found, *parts, marksOf(value));
+  handOn(partOf(there), sent, value, isForward ? PortKind::Sent : PortKind::SentGradient);
+  Part &part = partOf(place);
+  Value received = takeOver(part, value, sent.getType(), isForward ? PortKind::Received : PortKind::ReceivedGradient);
+  if (!parts)
+    return received;
+  part.pieces[value] = received;
+  OpBuilder builder = OpBuilder::atBlockEnd(&part.function.front());
+  return gatherParts(builder, received, value, *parts, isForward);
 }
 
 /// What a rank's stages have made, added up.

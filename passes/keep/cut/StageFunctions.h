@@ -9,7 +9,8 @@
 //                         (views, and what kernels make on the way from one stored tensor or from small ones, are made
 //                         again from these)
 //   from another stage    along the stages between them: `sent` by each, `received` by the next; in the backward pass
-//                         `sent_gradient` and `received_gradient`
+//                         `sent_gradient` and `received_gradient`. Where it crosses a cut in parts (Crossings.h), each
+//                         rank sends its slice, and the next stage gathers them where it reads the first
 //
 // What is done once reads what the passes return: a summand of each of the rank's stages.
 //
@@ -19,6 +20,7 @@
 #pragma once
 
 #include "passes/analysis/StoredValues.h"
+#include "passes/keep/cut/Crossings.h"
 #include "passes/keep/cut/StageHomes.h"
 
 #include "dialect/IR/Names.h"
@@ -34,7 +36,7 @@ public:
   /// Adds to `parameters` the stages whose passes read each parameter. `gradients`: the stages that have a summand of
   /// each.
   StageFunctions(mlir::func::FuncOp original, const StageCut &cut, const StageHomes &homes, ParameterStages &parameters,
-                 const ParameterStages &gradients);
+                 const ParameterStages &gradients, Crossings &crossings);
 
   /// Builds them before the original.
   mlir::LogicalResult build();
@@ -52,6 +54,7 @@ private:
   struct Part {
     mlir::func::FuncOp function;
     llvm::DenseMap<mlir::Value, mlir::Value> values, exchanged; ///< the original's, here
+    llvm::DenseMap<mlir::Value, mlir::Value> pieces;            ///< of the original's: what was received of them
     llvm::DenseMap<mlir::dt::PortIdentity, mlir::Value> arguments;
     llvm::SmallVector<mlir::DictionaryAttr> argumentAttributes;
     llvm::SmallVector<mlir::Value> results;
@@ -78,7 +81,7 @@ private:
   bool isMissing(mlir::OpOperand &operand, Place place) const;
   mlir::OpOperand *onlySummand(mlir::Operation *op, Place place) const;
   mlir::Value addArgument(Part &part, mlir::Type type, mlir::DictionaryAttr attributes, mlir::Location loc);
-  mlir::Value takeOver(Part &part, mlir::Value value, mlir::dt::PortKind kind);
+  mlir::Value takeOver(Part &part, mlir::Value value, mlir::Type type, mlir::dt::PortKind kind);
   void handOn(Part &part, mlir::Value value, mlir::Value original, mlir::dt::PortKind kind);
   void addResult(Part &part, mlir::Value value, mlir::DictionaryAttr attributes);
   mlir::DictionaryAttr returnedAs(mlir::Value value, int64_t stage);
@@ -104,6 +107,7 @@ private:
   StoredValues stored; ///< of the original
   ParameterStages &parameters;
   const ParameterStages &gradients;
+  Crossings &crossings;
   llvm::DenseSet<mlir::Operation *> weights; ///< of the original: what the pass Weights does
   std::map<Place, Part> parts;
   /// Of what passes hand on, and of what they leave for the end of the step: apart, so that what is handed on is called

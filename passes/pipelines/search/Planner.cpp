@@ -306,6 +306,10 @@ static std::string choicesText(Choices choices, std::vector<BucketRule> buckets,
   llvm::append_range(choices.rows, decidedRows(module));
   choices.buckets = std::move(buckets);
   choices.bucketSize = {};
+  choices.crossing.clear();
+  if (auto crossing = module->getAttrOfType<ArrayAttr>(module_attr::crossing))
+    for (auto way : crossing.getAsRange<StringAttr>())
+      choices.crossing.push_back(way.str());
   choices.layers.clear();
   if (auto stages = module->getAttrOfType<ArrayAttr>(module_attr::stages))
     for (auto layers : stages.getAsRange<ArrayAttr>())

@@ -24,6 +24,7 @@ std::string problemOf(const std::string &text) {
 
 constexpr const char *everything = R"(timetable = "gpipe"
 layers = [9, 3]
+crossing = ["whole", "sliced"]
 gather_ahead = 4
 bucket_bytes = "25MB"
 
@@ -63,6 +64,7 @@ TEST(ChoicesTest, AllThereIsToSay) {
   Choices choices = parse(everything);
   EXPECT_EQ(choices.timetable, "gpipe");
   EXPECT_THAT(choices.layers, ElementsAre(9, 3));
+  EXPECT_THAT(choices.crossing, ElementsAre("whole", "sliced"));
   EXPECT_EQ(choices.gatherAhead, 4U);
   ASSERT_EQ(choices.gathers.size(), 3U);
   EXPECT_EQ(choices.gathers[0].parameters, "h.*.mlp.*"); // in the order of the file
@@ -88,7 +90,7 @@ TEST(ChoicesTest, AllThereIsToSay) {
   EXPECT_EQ(rule.anchor, "input_gradient contract h.*.attn.c_proj");
   EXPECT_FALSE(rule.isBefore);
   EXPECT_EQ(rule.layer, -1);
-  EXPECT_EQ(rule.where, "c.toml:27");
+  EXPECT_EQ(rule.where, "c.toml:28");
   EXPECT_TRUE(choices.order[1].isBefore);
   EXPECT_EQ(choices.order[1].list, "*");
   EXPECT_EQ(choices.bucketSize, (abi::BucketSize{abi::BucketSize::Kind::Bytes, 25'000'000}));
@@ -119,6 +121,7 @@ TEST(ChoicesTest, WhatIsPrintedIsReadBack) {
   EXPECT_EQ(printChoices(again, true), printChoices(choices, true));
   EXPECT_EQ(again.timetable, choices.timetable);
   EXPECT_EQ(again.layers, choices.layers);
+  EXPECT_EQ(again.crossing, choices.crossing);
   EXPECT_EQ(again.gatherAhead, choices.gatherAhead);
   EXPECT_EQ(again.order, choices.order);
   ASSERT_EQ(again.gathers.size(), 3U);
@@ -128,6 +131,11 @@ TEST(ChoicesTest, WhatIsPrintedIsReadBack) {
   // Without stages, they are not mentioned.
   EXPECT_EQ(printChoices(choices, false).find("timetable"), std::string::npos);
   EXPECT_EQ(printChoices(choices, false).find("layers = ["), std::string::npos);
+  EXPECT_EQ(printChoices(choices, false).find("crossing"), std::string::npos);
+  // One word stands for all cuts.
+  EXPECT_THAT(parse("crossing = \"sliced\"").crossing, ElementsAre("sliced"));
+  EXPECT_THAT(printChoices(parse("crossing = [\"sliced\", \"sliced\"]"), true), HasSubstr("crossing = 'sliced'\n"));
+  EXPECT_EQ(printChoices({}, true).find("crossing"), std::string::npos);
 }
 
 TEST(ChoicesTest, WhatIsNotSaidIsAsGiven) {
@@ -147,6 +155,11 @@ TEST(ChoicesTest, WhatCannotBeIsNamedWithItsPlace) {
               HasSubstr("c.toml:1: timetable: there is no 'chimera'; there are naive, gpipe, 1f1b"));
   EXPECT_THAT(problemOf("layers = [2, 0]"), HasSubstr("c.toml:1: layers: how many layers each stage has"));
   EXPECT_THAT(problemOf("layers = 2"), HasSubstr("layers = [9, 3]"));
+  for (const char *way : {"\"half\"", "[\"half\"]", "[\"sliced\", \"half\"]"})
+    EXPECT_THAT(problemOf(std::string("crossing = ") + way),
+                HasSubstr("c.toml:1: crossing: must be \"whole\" or \"sliced\", or a list of these with one for each "
+                          "cut of the pipeline, not 'half'"));
+  EXPECT_THAT(problemOf("crossing = []"), HasSubstr("c.toml:1: crossing: must be"));
   EXPECT_THAT(problemOf("gather_ahead = -1"), HasSubstr("c.toml:1: gather_ahead: must be a whole number"));
   EXPECT_THAT(problemOf("bucket_bytes = 0"), HasSubstr("c.toml:1: bucket_bytes: '0' is not a size"));
   EXPECT_THAT(problemOf("bucket_bytes = \"large\""),
