@@ -58,6 +58,13 @@ inline std::map<std::string, int64_t> smallSymbols(const std::string &model) {
   return {{"vocab", 13}, {"embed", 8}, {"layers", 2}, {"heads", 4}, {"head_dim", 2}, {"mlp", 12}, {"positions", 8}};
 }
 
+/// Four layers, so that four stages have one each.
+inline std::map<std::string, int64_t> fourLayers(const std::string &model) {
+  std::map<std::string, int64_t> symbols = smallSymbols(model);
+  symbols["layers"] = 4;
+  return symbols;
+}
+
 /// A model of these sizes under a layout; `setup` says everything else.
 inline ModelSetup smallSetup(const std::string &model, const Layout &layout, ModelSetup setup = {}) {
   setup.model = model;

@@ -387,53 +387,6 @@ LogicalResult StageFunctions::clone(Operation *op, Place place) {
   return success();
 }
 
-/// What a rank contributes to an exchange: its own summand, or zeros. A lone summand has its own location, so it gets
-/// the sum's.
-FailureOr<Value> StageFunctions::contribution(Value value, int64_t rank, OpBuilder &builder) {
-  Home home = homes.amongRanks(value);
-  Block *end = &partOf({rank, Once}).function.front();
-  builder.setInsertionPointToEnd(end);
-  if (home.partial ? !home.where.contains(rank) : home.where.first() != rank)
-    return zeros(builder, value.getLoc(), value.getType());
-  FailureOr<Value> own = get(value, {rank, Once});
-  if (failed(own) || own->getLoc() == value.getLoc())
-    return own;
-  builder.setInsertionPointToEnd(end);
-  return BarrierOp::create(builder, value.getLoc(), own->getType(), *own).getResult();
-}
-
-static std::string describe(StageSet stages) {
-  return llvm::join(llvm::map_range(stages.numbers(), [](int64_t stage) { return std::to_string(stage); }), ", ");
-}
-
-/// Each rank that wants a value takes part. A lone one only adds up what its stages have.
-LogicalResult StageFunctions::exchange(Value value) {
-  StageSet wanted = homes.exchangedOver(value);
-  if (wanted.isEmpty())
-    return success();
-  MarkListener listener({marksOf(value).layer, DirectionAttr::get(value.getContext(), Direction::Update)});
-  OpBuilder builder(value.getContext(), &listener);
-  std::vector<int64_t> ranks = wanted.numbers();
-  SmallVector<int32_t> members(ranks.begin(), ranks.end());
-  auto ofGroup = wanted == cut.allRanks() ? DenseI32ArrayAttr() : builder.getDenseI32ArrayAttr(members);
-  ArrayAttr axes = builder.getArrayAttr({AxisRefAttr::whole(builder.getStringAttr(pipelineAxis))});
-  Home home = homes.of(value);
-  bool isOfPasses = passOf(value.getDefiningOp()) != Once;
-  StringAttr reason = builder.getStringAttr(
-      (home.partial ? "partial over " : "made on ") + std::string(isOfPasses || cut.ranks == cut.stages() ? "stage" : "rank") +
-      (home.partial ? "s " : " ") + describe(home.where) + " of the pipeline" + (home.partial ? "" : ", needed on all"));
-  for (int32_t rank : members) {
-    FailureOr<Value> own = contribution(value, rank, builder);
-    if (failed(own))
-      return failure();
-    partOf({rank, Once}).exchanged[value] =
-        members.size() == 1 ? *own
-                            : AllReduceOp::create(builder, value.getLoc(), value.getType(), *own, axes,
-                                                  ReductionKind::Sum, ofGroup, reason, StringAttr());
-  }
-  return success();
-}
-
 /// Every part that has a result returns it.
 LogicalResult StageFunctions::returnAll() {
   for (OpOperand &result : original.front().getTerminator()->getOpOperands()) {
