@@ -22,6 +22,7 @@ namespace dtc {
 /// 14: a certificate against deadlock.
 /// 15: ranks with several stages, whose summands of a gradient have slots; lists whose duty is an exchange.
 /// 16: steps overlap by a rule instead of lists of their own, and entries move on from place to place.
-inline constexpr uint32_t ManifestVersion = 16;
+/// 17: steps may have to be redone.
+inline constexpr uint32_t ManifestVersion = 17;
 
 } // namespace dtc

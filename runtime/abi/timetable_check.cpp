@@ -48,7 +48,10 @@ public:
   PassCheck(const Role &role, const Timetable &timetable, const JudgedLists &lists, int64_t stages)
       : role(role), timetable(timetable), lists(lists), stages(stages) {}
 
-  std::string run(int64_t microBatches);
+  /// `entries`: what a run of `steps` steps runs.
+  std::string run(const Unrolled &entries, int64_t steps, int64_t microBatches);
+  /// Checks the entries one by one.
+  std::string checkEntries(int64_t microBatches);
 
 private:
   enum class Passed { Nothing, Forward, InputGradients, Everything };
@@ -153,6 +156,11 @@ std::string PassCheck::pass(const TimedEntry &timed) {
   if (duty == CommandList::ONCE || duty == CommandList::EXCHANGE || duty == CommandList::TRANSFER)
     return "";
   Progress &progress = passed[journeyOf(timed)];
+  if (timed.isRedo)
+    return duty == CommandList::FORWARD_PASS && progress.so == Passed::Forward
+               ? ""
+               : fmt::format("is redone with {}, and only forward passes that have run can run again",
+                             describeEntry(timetableOf(role, redoTimetable), entry));
   std::optional<Passed> next = after(duty, progress.so);
   if (!next)
     return fmt::format("runs {} {}{}", describeEntry(timetable, entry),
@@ -189,25 +197,23 @@ std::string PassCheck::requireAll(int64_t steps, int64_t microBatches) const {
   return "";
 }
 
-std::string PassCheck::run(int64_t microBatches) {
-  if (microBatches == 0)
-    forEachEntry(timetable, [&](const TimetableEntry &entry) {
-      microBatches = std::max(microBatches, entry.has_micro_batch() ? entry.micro_batch() + 1 : 0);
-    });
+std::string PassCheck::checkEntries(int64_t microBatches) {
   std::string fault;
   forEachEntry(timetable, [&](const TimetableEntry &entry) {
     if (fault.empty())
       fault = checkEntry(entry, microBatches);
   });
-  if (!fault.empty())
-    return fault;
+  return fault;
+}
+
+std::string PassCheck::run(const Unrolled &entries, int64_t steps, int64_t microBatches) {
   bool takesAny = takesMicroBatches(timetable.name());
   if (takesAny && microBatches == 0)
     return "runs no micro-batch";
-  int64_t steps = stepsToJudge(timetable);
-  Unrolled entries = unroll(timetable, steps);
+  passed.clear();
+  added.clear();
   for (const TimedEntry &timed : entries)
-    if (fault = pass(timed); !fault.empty())
+    if (std::string fault = pass(timed); !fault.empty())
       return fault;
   if (takesAny && passed.empty())
     return fmt::format("runs 0 micro-batches of {}", microBatches);
@@ -216,7 +222,17 @@ std::string PassCheck::run(int64_t microBatches) {
 
 std::string findPassFault(const Role &role, const Timetable &timetable, const JudgedLists &lists, int64_t stages,
                           int64_t microBatches) {
-  std::string fault = PassCheck(role, timetable, lists, stages).run(microBatches);
+  if (microBatches == 0)
+    forEachEntry(timetable, [&](const TimetableEntry &entry) {
+      microBatches = std::max(microBatches, entry.has_micro_batch() ? entry.micro_batch() + 1 : 0);
+    });
+  PassCheck check(role, timetable, lists, stages);
+  std::string fault = check.checkEntries(microBatches);
+  int64_t steps = stepsToJudge(timetable);
+  if (fault.empty())
+    for (const Unrolled &entries : runsToJudge(role, timetable, steps))
+      if (fault = check.run(entries, steps, microBatches); !fault.empty())
+        break;
   return fault.empty() ? "" : fmt::format("role '{}': its {} {}", role.name(), timetable.name(), fault);
 }
 
@@ -232,9 +248,11 @@ static bool isHandedOn(const TimedEntry &writer, const TimedEntry &reader, const
   return list.duty == CommandList::TRANSFER && areNeighbours && step == readStep && microBatch == readMicroBatch;
 }
 
-std::string findPlaceFault(const Role &role, const Timetable &timetable, const JudgedLists &lists) {
+/// In one run of steps.
+static std::string findPlaceFault(const Role &role, const Timetable &timetable, const Unrolled &entries,
+                                  const JudgedLists &lists) {
   std::map<std::pair<size_t, uint32_t>, TimedEntry> writers; // of each part in each place
-  for (const TimedEntry &timed : unroll(timetable, stepsToJudge(timetable))) {
+  for (const TimedEntry &timed : entries) {
     const TimetableEntry &entry = *timed.entry;
     const JudgedList &list = lists.byName.find(entry.list())->second;
     for (size_t part : list.reads) {
@@ -255,6 +273,13 @@ std::string findPlaceFault(const Role &role, const Timetable &timetable, const J
     for (size_t part : list.writes)
       writers[{part, placeOf(entry, lists.spaces[part])}] = timed;
   }
+  return "";
+}
+
+std::string findPlaceFault(const Role &role, const Timetable &timetable, const JudgedLists &lists) {
+  for (const Unrolled &entries : runsToJudge(role, timetable))
+    if (std::string fault = findPlaceFault(role, timetable, entries, lists); !fault.empty())
+      return fault;
   return "";
 }
 

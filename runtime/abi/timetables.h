@@ -15,7 +15,7 @@
 
 namespace dtc::abi {
 
-inline constexpr std::string_view stepTimetable = "step", evaluationTimetable = "evaluation",
+inline constexpr std::string_view stepTimetable = "step", evaluationTimetable = "evaluation", redoTimetable = "redo",
                                   refreshTimetable = "refresh", promptTimetable = "prompt",
                                   generationTimetable = "generation";
 
@@ -148,18 +148,26 @@ template <typename Visit> void forEachIn(const Timetable &timetable, int64_t run
 struct TimedEntry {
   const TimetableEntry *entry;
   int64_t step;
+  bool isRedo = false; ///< of the timetable "redo"
 };
 
 /// What consecutive steps run, in order. Entries that stay in their places are the timetable's own, which must outlive
 /// this object; the others are copies that belong to it.
 class Unrolled {
 public:
-  /// `steps`: at least 1.
-  Unrolled(const Timetable &timetable, int64_t steps) {
-    for (int64_t running = -stepsAhead(timetable); running < steps; ++running)
-      forEachIn(timetable, running, steps, [&](const TimetableEntry &entry, int64_t step) {
-        all.push_back({entry.turns().empty() ? &entry : &copies.emplace_back(inStep(entry, step)), running});
+  /// `steps`: at least 1. `redo`: what the role runs behind each of them once more; null: nothing.
+  Unrolled(const Timetable &timetable, int64_t steps, const Timetable *redo = nullptr) {
+    auto add = [&](const Timetable &which, int64_t running) {
+      forEachIn(which, running, steps, [&](const TimetableEntry &entry, int64_t step) {
+        all.push_back(
+            {entry.turns().empty() ? &entry : &copies.emplace_back(inStep(entry, step)), running, &which == redo});
       });
+    };
+    for (int64_t running = -stepsAhead(timetable); running < steps; ++running) {
+      add(timetable, running);
+      if (redo && running >= 0)
+        add(*redo, running);
+    }
   }
   Unrolled(Unrolled &&) = default; // which leaves the copies where they are
   Unrolled(const Unrolled &) = delete;
@@ -185,6 +193,25 @@ inline Unrolled unroll(const Timetable &timetable, int64_t steps) { return {time
 inline int64_t stepsToJudge(const Timetable &timetable) {
   int64_t ahead = stepsAhead(timetable), turns = mostTurns(timetable);
   return ahead == 0 && turns == 0 ? 1 : ahead + turns + 3;
+}
+
+/// Whether its steps may have to be redone: whether it has a timetable for that.
+inline bool mayRedo(const Role &role) { return !timetableOf(role, redoTimetable).period().empty(); }
+
+/// The runs of `steps` steps that show everything that a timetable of a role can do. Where steps may have to be redone,
+/// these are one in which none is, and one in which each is; what they leave under way is equal, so any mix is like one
+/// of the two. "redo" by itself is no run.
+inline std::vector<Unrolled> runsToJudge(const Role &role, const Timetable &timetable, int64_t steps) {
+  std::vector<Unrolled> runs;
+  if (timetable.name() == redoTimetable)
+    return runs;
+  runs.emplace_back(timetable, steps);
+  if (timetable.name() == stepTimetable && mayRedo(role))
+    runs.emplace_back(timetable, steps, &timetableOf(role, redoTimetable));
+  return runs;
+}
+inline std::vector<Unrolled> runsToJudge(const Role &role, const Timetable &timetable) {
+  return runsToJudge(role, timetable, stepsToJudge(timetable));
 }
 
 /// How many show everything that the timetables of that name of all roles do together.

@@ -287,6 +287,7 @@ void validateManifest(const abi::Manifest &manifest) {
     validateCommands(manifest, role, lists);
     validatePlacesInTime(manifest, role);
     validateCopies(manifest, role);
+    validateRedo(manifest, role);
   }
   validateTransfers(manifest);
 }

@@ -57,6 +57,11 @@ void validatePlace(const abi::Tensor &tensor, const abi::Role &role);
 /// says that sums depend on it.
 void validateTimetables(const abi::Manifest &manifest, const abi::Role &role);
 
+/// Validates "redo", which undoes what a step has done too early: it restores all state that the step's update has
+/// written, from memory to which the step has copied it before; it updates from gradients that nothing has written
+/// since; and the host can read whether it is needed. All roles have it, or none has.
+void validateRedo(const abi::Manifest &manifest, const abi::Role &role);
+
 using ListsByName = std::map<std::string_view, const abi::CommandList *>;
 /// A program's lists. Throws Error (BadInput) where two have one name.
 ListsByName listsOf(const abi::Manifest &manifest);

@@ -59,6 +59,7 @@ private:
   void checkCopy(const abi::Copy &copy) const;
   int64_t membersOf(uint32_t group);
   void checkTurns(const abi::Timetable &timetable) const;
+  void checkTokens(const abi::Timetable &timetable, const abi::Unrolled &entries) const;
 
   const abi::Manifest &manifest;
   const abi::Role &role;
@@ -184,14 +185,18 @@ void CommandChecker::checkTurns(const abi::Timetable &timetable) const {
 }
 
 void CommandChecker::checkTokens(const abi::Timetable &timetable) const {
+  checkTurns(timetable);
+  for (const abi::Unrolled &entries : abi::runsToJudge(role, timetable))
+    checkTokens(timetable, entries);
+}
+
+void CommandChecker::checkTokens(const abi::Timetable &timetable, const abi::Unrolled &entries) const {
   auto refuseToken = [&](const std::string &list, uint32_t token, const char *why) {
     refuseProgram(fmt::format("its {} runs list '{}', which {} token {}", timetable.name(), list, why, token));
   };
-  checkTurns(timetable);
   std::set<std::pair<uint32_t, uint32_t>> pending; // token and place
   int64_t work = 0; // a step may have many entries, and tokens may stay in flight through all of them
   const std::string *last = nullptr;
-  abi::Unrolled entries = abi::unroll(timetable, abi::stepsToJudge(timetable));
   for (const abi::TimedEntry &timed : entries) {
     const abi::TimetableEntry &entry = *timed.entry;
     auto list = tokens.find(entry.list());

@@ -7,6 +7,7 @@
 #include "runtime/abi/tensors.h"
 #include "runtime/abi/timetable_check.h"
 #include "runtime/abi/timetables.h"
+#include "runtime/executor/ranges.h"
 #include "runtime/executor/refuse.h"
 #include "runtime/executor/validate.h"
 
@@ -23,48 +24,6 @@ namespace dtc {
 namespace {
 
 using abi::TimetableEntry;
-
-/// Disjoint, non-adjacent ranges of addresses.
-class Ranges {
-public:
-  void add(uint64_t begin, uint64_t end) {
-    auto after = ranges.upper_bound(end);
-    while (after != ranges.begin() && std::prev(after)->second >= begin) {
-      auto touched = std::prev(after);
-      begin = std::min(begin, touched->first);
-      end = std::max(end, touched->second);
-      ranges.erase(touched);
-    }
-    if (begin < end)
-      ranges.emplace(begin, end);
-  }
-
-  /// Calls visit(begin, end) for the parts of a range that no range here covers.
-  template <typename Visit> void forEachGap(uint64_t begin, uint64_t end, Visit visit) const {
-    auto next = ranges.upper_bound(begin);
-    if (next != ranges.begin() && std::prev(next)->second > begin)
-      begin = std::prev(next)->second;
-    for (; begin < end; ++next) {
-      uint64_t until = next == ranges.end() ? end : std::min(end, next->first);
-      if (begin < until)
-        visit(begin, until);
-      if (next == ranges.end())
-        return;
-      begin = std::max(begin, next->second);
-    }
-  }
-
-  bool overlaps(uint64_t begin, uint64_t end) const {
-    auto next = ranges.lower_bound(end);
-    return next != ranges.begin() && std::prev(next)->second > begin;
-  }
-
-  auto begin() const { return ranges.begin(); }
-  auto end() const { return ranges.end(); }
-
-private:
-  std::map<uint64_t, uint64_t> ranges; // begin and end
-};
 
 /// What a list accesses, whatever runs before and after it.
 struct Footprint {
@@ -168,13 +127,14 @@ std::vector<size_t> PlaceChecker::partsOf(const Ranges &ranges) const {
 
 void PlaceChecker::check(const abi::Timetable &timetable) const {
   int64_t work = 0;
-  for (const abi::TimedEntry &timed : abi::unroll(timetable, abi::stepsToJudge(timetable))) {
-    const abi::JudgedList &list = lists.byName.at(timed.entry->list());
-    work += static_cast<int64_t>(list.reads.size() + list.writes.size());
-    if (work > ManifestLimits::PlaceWork)
-      refuseProgram(
-          fmt::format("role '{}': its {} touches more of its places than is accepted", role.name(), timetable.name()));
-  }
+  for (const abi::Unrolled &entries : abi::runsToJudge(role, timetable))
+    for (const abi::TimedEntry &timed : entries) {
+      const abi::JudgedList &list = lists.byName.at(timed.entry->list());
+      work += static_cast<int64_t>(list.reads.size() + list.writes.size());
+      if (work > ManifestLimits::PlaceWork)
+        refuseProgram(fmt::format("role '{}': its {} touches more of its places than is accepted", role.name(),
+                                  timetable.name()));
+    }
   if (std::string fault = abi::findPlaceFault(role, timetable, lists); !fault.empty())
     refuseProgram(fault);
 }
@@ -314,11 +274,12 @@ void FlightChecker::run(const TimetableEntry &entry, const abi::Timetable &timet
 }
 
 void FlightChecker::check(const abi::Timetable &timetable) {
-  underWay.clear();
   work = 0;
-  abi::Unrolled entries = abi::unroll(timetable, abi::stepsToJudge(timetable));
-  for (const abi::TimedEntry &timed : entries)
-    run(*timed.entry, timetable);
+  for (const abi::Unrolled &entries : abi::runsToJudge(role, timetable)) {
+    underWay.clear();
+    for (const abi::TimedEntry &timed : entries)
+      run(*timed.entry, timetable);
+  }
   underWay.clear();
 }
 
@@ -358,12 +319,13 @@ static void validateBeside(const abi::Manifest &manifest, const abi::Role &role,
     refuse(timetable.period(0), "nothing");
   if (std::ranges::none_of(timetable.period(), &TimetableEntry::beside))
     return;
-  const TimetableEntry *before = nullptr;
-  abi::Unrolled entries = abi::unroll(timetable, abi::stepsToJudge(timetable));
-  for (const abi::TimedEntry &timed : entries) {
-    if (timed.entry->beside() && before && meet(*before, footprint(*before), *timed.entry, footprint(*timed.entry)))
-      refuse(*timed.entry, abi::describeEntry(timetable, *before) + ": they meet in memory or tokens");
-    before = timed.entry;
+  for (const abi::Unrolled &entries : abi::runsToJudge(role, timetable)) {
+    const TimetableEntry *before = nullptr;
+    for (const abi::TimedEntry &timed : entries) {
+      if (timed.entry->beside() && before && meet(*before, footprint(*before), *timed.entry, footprint(*timed.entry)))
+        refuse(*timed.entry, abi::describeEntry(timetable, *before) + ": they meet in memory or tokens");
+      before = timed.entry;
+    }
   }
 }
 

@@ -23,7 +23,8 @@ static void requireBounded(const abi::Role &role, const abi::Timetable &timetabl
     if (entry.step() < 0 || entry.step() > ManifestLimits::StepsAhead)
       refuse(fmt::format("runs {} for the step {} ahead; at most {} are accepted",
                          abi::describeEntry(timetable, entry), entry.step(), ManifestLimits::StepsAhead));
-    if (timetable.name() != abi::stepTimetable && (entry.step() != 0 || !entry.turns().empty()))
+    bool isOfStep = timetable.name() == abi::stepTimetable || timetable.name() == abi::redoTimetable;
+    if (!isOfStep && (entry.step() != 0 || !entry.turns().empty()))
       refuse(fmt::format("runs {} ahead of its step or in turns, as only training steps do",
                          abi::describeEntry(timetable, entry)));
     if (entry.micro_batch() >= ManifestLimits::Accumulation)
@@ -84,7 +85,7 @@ void validateTimetables(const abi::Manifest &manifest, const abi::Role &role) {
       refuseProgram(fmt::format("role '{}' has two timetables named '{}'", role.name(), timetable.name()));
     requireBounded(role, timetable);
     requireTrueClaim(manifest, role, timetable, lists);
-    bool isStep = timetable.name() == abi::stepTimetable;
+    bool isStep = timetable.name() == abi::stepTimetable || timetable.name() == abi::redoTimetable;
     if (std::string fault = abi::findPassFault(role, timetable, lists, manifest.stages_size(),
                                                isStep ? manifest.training().accumulation() : 0);
         !fault.empty())

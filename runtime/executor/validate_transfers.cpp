@@ -41,7 +41,8 @@ public:
   void check(std::string_view timetable) const;
 
 private:
-  Traffic trafficOf(const abi::Role &role, const abi::Timetable &timetable, int64_t steps) const;
+  Traffic trafficOf(const abi::Role &role, const abi::Timetable &timetable, const abi::Unrolled &entries) const;
+  void check(std::string_view timetable, size_t run) const;
   int64_t membersOf(uint32_t group) const { return abi::membersOf(manifest.groups(static_cast<int>(group))); }
   void compare(const abi::Role &sender, const Messages &sent, const abi::Role &receiver, const Messages &received,
                std::string_view timetable) const;
@@ -52,7 +53,8 @@ private:
 
 } // namespace
 
-Traffic TransferChecker::trafficOf(const abi::Role &role, const abi::Timetable &timetable, int64_t steps) const {
+Traffic TransferChecker::trafficOf(const abi::Role &role, const abi::Timetable &timetable,
+                                   const abi::Unrolled &entries) const {
   std::map<std::string_view, Messages> sends, receives;
   for (const abi::CommandList &list : manifest.lists())
     for (const abi::Command &command : list.commands())
@@ -60,7 +62,7 @@ Traffic TransferChecker::trafficOf(const abi::Role &role, const abi::Timetable &
         (command.has_send() ? sends : receives)[list.name()].push_back(&abi::transferOf(command));
   Traffic traffic;
   int64_t total = 0;
-  for (const abi::TimedEntry &timed : abi::unroll(timetable, steps))
+  for (const abi::TimedEntry &timed : entries)
     for (auto [from, to] : {std::pair(&sends, &traffic.sent), std::pair(&receives, &traffic.received)}) {
       auto messages = from->find(timed.entry->list());
       if (messages == from->end())
@@ -88,13 +90,26 @@ void TransferChecker::compare(const abi::Role &sender, const Messages &sent, con
           received[i]->elements(), abi::nameOf(received[i]->type()), received[i]->value()));
 }
 
+/// All roles redo a step, or none does (validateRedo).
 void TransferChecker::check(std::string_view timetable) const {
+  size_t runs = 0;
+  for (const abi::Role &role : manifest.roles())
+    runs = std::max(runs, abi::runsToJudge(role, abi::timetableOf(role, timetable)).size());
+  for (size_t run = 0; run < runs; ++run)
+    check(timetable, run);
+}
+
+void TransferChecker::check(std::string_view timetable, size_t run) const {
   int64_t steps = abi::stepsToJudge(manifest, timetable);
   std::map<const abi::Role *, Traffic> traffic;
   bool any = false;
   for (const abi::Role &role : manifest.roles()) {
-    Traffic &own = traffic[&role] = trafficOf(role, abi::timetableOf(role, timetable), steps);
-    any |= !own.sent.empty() || !own.received.empty();
+    const abi::Timetable &own = abi::timetableOf(role, timetable);
+    std::vector<abi::Unrolled> entries = abi::runsToJudge(role, own, steps);
+    if (run >= entries.size())
+      continue;
+    Traffic &moved = traffic[&role] = trafficOf(role, own, entries[run]);
+    any |= !moved.sent.empty() || !moved.received.empty();
   }
   if (!any)
     return;

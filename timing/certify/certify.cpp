@@ -11,6 +11,13 @@
 
 namespace dtc::timing {
 
+/// Runs a step of all ranks, and once more what it may have to redo.
+static void runRedone(Execution &execution, State &state, const std::string &timetable, Execution::Step step) {
+  execution.run(state, timetable, step);
+  if (timetable == abi::stepTimetable)
+    execution.redo(state, step);
+}
+
 /// Follows runs of one step, of two steps, and so on, until what is under way between two steps is as it was a step
 /// before, which takes `most` at the most. Steps that begin nothing that the run does not end are the same in all longer runs.
 static uint32_t followSteps(Execution &execution, const std::string &timetable, int64_t ahead, int64_t most) {
@@ -20,12 +27,12 @@ static uint32_t followSteps(Execution &execution, const std::string &timetable, 
     bool repeats = false;
     for (; done < steps - ahead; ++done) {
       std::vector<int64_t> before = state.underWay(done);
-      execution.run(state, timetable, {.number = done, .steps = Execution::endless});
+      runRedone(execution, state, timetable, {.number = done, .steps = Execution::endless});
       repeats = done > 0 && state.underWay(done + 1) == before;
     }
     State ended = state;
     for (int64_t step = done; step < steps; ++step)
-      execution.run(ended, timetable, {.number = step, .steps = steps});
+      runRedone(execution, ended, timetable, {.number = step, .steps = steps});
     execution.requireNothingUnderWay(ended, timetable);
     if (most == 1 || repeats)
       return static_cast<uint32_t>(steps);
@@ -45,7 +52,8 @@ abi::Certificate certify(const abi::Manifest &manifest) {
     for (Way way : ways.emplace_back(waysOf(manifest, role)))
       groups.insert(way.group);
     for (const abi::Timetable &timetable : role.timetables())
-      timetables.insert(timetable.name());
+      if (timetable.name() != abi::redoTimetable) // is part of steps
+        timetables.insert(timetable.name());
   }
   RankClasses ranks = classify(manifest, mesh, ways);
   Meetings meetings(manifest, mesh, ranks, ways);

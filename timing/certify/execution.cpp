@@ -77,12 +77,22 @@ const abi::TimetableEntry &Execution::placed(const abi::TimetableEntry &entry, i
 std::vector<Execution::Task> Execution::tasksOf(const abi::Role &role, std::string_view timetable, Step step) {
   const abi::Timetable &all = abi::timetableOf(role, timetable);
   std::vector<Task> tasks;
-  for (int64_t running = step.number == 0 ? -abi::stepsAhead(all) : step.number; running <= step.number; ++running)
+  bool begins = step.number == 0 && timetable != abi::redoTimetable;
+  for (int64_t running = begins ? -abi::stepsAhead(all) : step.number; running <= step.number; ++running)
     abi::forEachIn(all, running, step.steps, [&](const abi::TimetableEntry &entry, int64_t of) {
       const List &list = lists.at(entry.list());
       tasks.push_back({&placed(entry, of), list.list, &list.commands, &entry});
     });
   return tasks;
+}
+
+void Execution::redo(State &state, Step step) {
+  if (std::ranges::none_of(manifest.roles(), abi::mayRedo))
+    return;
+  std::vector<int64_t> before = state.underWay(step.number + 1);
+  run(state, abi::redoTimetable, step);
+  if (state.underWay(step.number + 1) != before)
+    throw Error(ExitCode::BadInput, fmt::format("its {} leaves something else under way than it has found", name));
 }
 
 void Execution::run(State &state, std::string_view timetable, Step step) {

@@ -80,6 +80,10 @@ public:
   /// certify() does.
   void run(State &state, std::string_view timetable, Step step);
 
+  /// Continues by what a step may have to redo, where the program may: behind it the same is under way as before it, so
+  /// it makes no difference to what follows which steps are redone. Throws Error (BadInput) where that is not so.
+  void redo(State &state, Step step);
+
   /// Throws where anything is under way.
   void requireNothingUnderWay(const State &state, std::string_view timetable) const;
 

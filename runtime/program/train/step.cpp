@@ -36,7 +36,7 @@ StepRunner::StepRunner(Executor &executor, const Sampler &sampler, const abi::Tr
     : executor(executor), sampler(sampler), training(training), beforeStateChanges(std::move(beforeStateChanges)),
       stateWriters(listsThatWriteState(executor.manifest(), executor.role())), inputs(executor),
       evaluator(executor, inputs), ahead(abi::stepsAhead(executor.manifest(), abi::stepTimetable)),
-      takesLossScale(readsLossScale(executor.manifest())),
+      redoes(abi::mayRedo(executor.role())), takesLossScale(readsLossScale(executor.manifest())),
       microRows(training.global_batch() / executor.manifest().training().accumulation()) {}
 
 std::string StepRunner::checkByReplay(int64_t every) {
@@ -97,9 +97,8 @@ bool StepRunner::isFinite() const {
          (!executor.hasTensor(output::gradientNorm.name) || std::isfinite(executor.scalar(output::gradientNorm.name)));
 }
 
-/// What the running step of `now` runs: entries for steps of the run that is under way.
-void StepRunner::runPeriod(const Now &now, const Fill &fill, int from) {
-  const abi::Timetable &timetable = stepOf(executor);
+/// What the running step of `now` runs of a timetable: entries for steps of the run that is under way.
+void StepRunner::runEntries(const abi::Timetable &timetable, const Now &now, const Fill &fill, int from) {
   for (int i = from; i < timetable.period_size(); ++i) {
     const abi::TimetableEntry &entry = timetable.period(i);
     int64_t step = now.step + entry.step();
@@ -128,7 +127,7 @@ void StepRunner::beginOrGoOn(const Now &now, int64_t follow, const Fill &fill) {
   first = now.step;
   end = first + 1 + std::min(follow, ahead);
   for (int64_t before = ahead; before > 0; --before)
-    runPeriod({now.step - before, now.position - before * training.global_batch(), now.scale}, fill);
+    runEntries(stepOf(executor), {now.step - before, now.position - before * training.global_batch(), now.scale}, fill);
 }
 
 StepResult StepRunner::train(int64_t step, int64_t position, LossScale &scale, int64_t follow) {
@@ -146,7 +145,9 @@ StepResult StepRunner::train(int64_t step, int64_t position, LossScale &scale, i
   bool isReplayed = replay && replay->isDue(step + 1);
   if (isReplayed)
     replay->run(step + 1, [&](const abi::TimetableEntry &entry) { fill(entry, now); });
-  runPeriod(now, fill, isReplayed ? replay->entries() : 0);
+  runEntries(stepOf(executor), now, fill, isReplayed ? replay->entries() : 0);
+  if (redoes && executor.scalar(output::updateHolds.name) == 0) // on all ranks alike
+    runEntries(abi::timetableOf(executor.role(), abi::redoTimetable), now, fill);
   underWay = end > step + 1;
   // These values are global, so all ranks decide the same.
   double tokens = executor.scalar(output::tokenCount.name);
@@ -190,17 +191,27 @@ private:
 };
 } // namespace
 
-/// Later steps have changed the state by now, so nothing can be repeated, and no checkpoint be written.
+/// A later step has begun, so nothing can be repeated. Unless an update was undone, later steps may have changed the
+/// state.
 void StepRunner::blameOverlapping(const Now &now) const {
+  if (executor.rank() != 0)
+    throw Error(ExitCode::NonFinite, "");
+  std::string norm = executor.hasTensor(output::gradientNorm.name)
+                         ? fmt::format(", gradient norm {}", executor.scalar(output::gradientNorm.name))
+                         : "";
   throw Error(
       ExitCode::NonFinite,
-      executor.rank() != 0
-          ? ""
-          : fmt::format("{}: the loss is not finite ({} over {} tokens), and as steps overlap, later ones may "
-                        "have changed the state by now, so that it is lost. Resume from the last checkpoint with a "
-                        "lower learning rate",
-                        describeStep(now), executor.scalar(output::lossSum.name),
-                        executor.scalar(output::tokenCount.name)));
+      redoes ? fmt::format(
+                   "{}: not all is finite (loss {} over {} tokens{}); stopped without its update. Where steps "
+                   "overlap, it is not looked for where this arose: compile without --overlap-steps to see. Resume "
+                   "from the last checkpoint with a lower learning rate",
+                   describeStep(now), executor.scalar(output::lossSum.name), executor.scalar(output::tokenCount.name),
+                   norm)
+             : fmt::format("{}: the loss is not finite ({} over {} tokens), and as steps overlap, later ones may "
+                           "have changed the state by now, so that it is lost. Resume from the last checkpoint with a "
+                           "lower learning rate",
+                           describeStep(now), executor.scalar(output::lossSum.name),
+                           executor.scalar(output::tokenCount.name)));
 }
 
 /// Repeats what the step did with its micro-batches, watching every kernel; state is as it was before the step. Where

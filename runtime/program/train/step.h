@@ -3,7 +3,8 @@
 // What the lists compute is theirs to know. Before an entry runs, the inputs that its list reads are filled in, for its
 // micro-batch and its step, in the place that it names; inputs that are already there are kept. Nothing is decided
 // between two entries: whether the state changes is a scalar on the device ("update_applied"), which the host reads
-// when the step is over.
+// when the step is over. Only then may another timetable follow ("redo"), where an update came before what it depends
+// on was known, and turned out to be wrong.
 #pragma once
 
 #include "runtime/checkpoint/loss_scale.h"
@@ -70,7 +71,7 @@ private:
   using Fill = std::function<void(const abi::TimetableEntry &, const Now &)>;
   void run(const abi::TimetableEntry &entry);
   void beginOrGoOn(const Now &now, int64_t follow, const Fill &fill);
-  void runPeriod(const Now &now, const Fill &fill, int from = 0);
+  void runEntries(const abi::Timetable &timetable, const Now &now, const Fill &fill, int from = 0);
   void fillForTraining(const abi::TimetableEntry &entry, const Now &now);
   void fillKey(const abi::Tensor &tensor, uint32_t place, int64_t step, int64_t firstRow);
   double scalarOf(const abi::Source &source, int64_t step, const Now &now) const;
@@ -92,6 +93,7 @@ private:
   int64_t ahead;
   bool underWay = false;      ///< a step that train() has not been called for
   int64_t first = 0, end = 0; ///< of the run of steps that are under way, or were last
+  bool redoes;                ///< an update may have come too early
   bool takesLossScale;
   int64_t microRows; ///< of one micro-batch, over all ranks
 };

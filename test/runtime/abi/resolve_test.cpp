@@ -184,6 +184,31 @@ TEST(TimetableTest, StepsUnroll) {
   EXPECT_EQ(stepsToJudge(timetable), 5);
 }
 
+TEST(TimetableTest, EachStepMayBeRedone) {
+  Role role;
+  auto add = [&](std::string_view timetable, const char *list, int32_t step) {
+    TimetableEntry &entry = *timetableIn(role, timetable).add_period();
+    entry.set_list(list);
+    entry.set_step(step);
+  };
+  add(stepTimetable, "b", 0);
+  add(stepTimetable, "a", 1);
+  EXPECT_FALSE(mayRedo(role));
+  EXPECT_EQ(runsToJudge(role, timetableOf(role, stepTimetable)).size(), 1u);
+  add(redoTimetable, "c", 0);
+  add(redoTimetable, "a", 1);
+  EXPECT_TRUE(mayRedo(role));
+  std::vector<Unrolled> runs = runsToJudge(role, timetableOf(role, stepTimetable), 2);
+  ASSERT_EQ(runs.size(), 2u);
+  std::vector<std::string> texts;
+  for (const Unrolled &run : runs)
+    for (const TimedEntry &timed : run)
+      texts.push_back(timed.entry->list() + std::to_string(timed.step) + (timed.isRedo ? "!" : ""));
+  EXPECT_THAT(texts, ElementsAre("a-1", "b0", "a0", "b1", // the last step begins no other
+                                 "a-1", "b0", "a0", "c0!", "a0!", "b1", "c1!"));
+  EXPECT_TRUE(runsToJudge(role, timetableOf(role, redoTimetable)).empty()) << "it is part of steps";
+}
+
 TEST(TimetableTest, EntriesMoveOnWithTheirOwnStep) {
   Timetable timetable;
   for (int32_t step : {1, 0}) {

@@ -246,6 +246,36 @@ TEST(Steps, MoveOnFromPlaceToPlace) {
       << "four are under way";
 }
 
+/// The same steps, where what rank 0 has sent ahead may have to be sent anew.
+class RedoneSteps : public testing::Test {
+protected:
+  void add(int role, const std::string &list) {
+    abi::TimetableEntry &entry = addEntry(*program.manifest.mutable_roles(role), abi::redoTimetable, list);
+    entry.set_step(1);
+  }
+  HandProgram program = overlappingSteps();
+};
+
+TEST_F(RedoneSteps, LeaveTheSameUnderWay) {
+  for (const char *list : {"sent", "send"})
+    add(0, list);
+  add(1, "take");
+  EXPECT_EQ(refusalOf(program.manifest), "");
+  entriesOf(program.manifest, abi::redoTimetable).RemoveLast();
+  EXPECT_EQ(refusalOf(program.manifest), "its redo leaves something else under way than it has found");
+}
+
+TEST_F(RedoneSteps, DropWhatIsUnderWay) {
+  for (const char *list : {"sent", "send"})
+    add(0, list);
+  EXPECT_THAT(refusalOf(program.manifest),
+              testing::HasSubstr("its redo can hang: rank 0 (ahead) waits in list 'sent'"));
+  entriesOf(program.manifest, abi::redoTimetable).erase(entriesOf(program.manifest, abi::redoTimetable).begin());
+  EXPECT_THAT(refusalOf(program.manifest),
+              testing::AllOf(testing::HasSubstr("in its redo rank 0 starts the send of 'x' to rank 1 in list 'send'"),
+                             testing::HasSubstr("with the same token, is still to be waited for")));
+}
+
 //===----------------------------------------------------------------------===//
 // Programs drawn at random
 //===----------------------------------------------------------------------===//
