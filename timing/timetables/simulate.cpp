@@ -155,6 +155,19 @@ Simulated simulate(const Timetable &timetable, const Costs &costs) {
   return result;
 }
 
+std::vector<size_t> begunBeforeEnd(const Timetable &timetable, const Costs &costs, int32_t steps) {
+  Clock clock(timetable, costs);
+  for (int32_t step = 0; step < steps; ++step)
+    walk(timetable, [&](size_t rank, size_t begin, size_t end) { clock.run(rank, begin, end); });
+  double ended = *std::ranges::max_element(clock.free);
+  std::vector<size_t> begun(timetable.ranks.size(), 0);
+  walk(timetable, [&](size_t rank, size_t begin, size_t end) {
+    if (clock.run(rank, begin, end).begin < ended)
+      begun[rank] = end;
+  });
+  return begun;
+}
+
 SteadyState simulateSteps(const Timetable &timetable, const Costs &costs, int32_t steps) {
   Clock clock(timetable, costs);
   SteadyState steady;

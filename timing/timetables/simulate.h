@@ -66,6 +66,10 @@ struct SteadyState {
   std::vector<double> rankBubble; ///< of each rank: the time in which it waits in such a step
 };
 
+/// Of each rank: how many entries of the next step it has begun when the last rank ends one, after `steps` steps
+/// without a barrier. At least as many steps as ranks show the steady state.
+std::vector<size_t> begunBeforeEnd(const Timetable &timetable, const Costs &costs, int32_t steps);
+
 /// Over `steps` steps, of which the last is taken. At least as many as ranks show the steady state.
 SteadyState simulateSteps(const Timetable &timetable, const Costs &costs, int32_t steps);
 

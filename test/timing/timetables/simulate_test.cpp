@@ -107,5 +107,21 @@ TEST(SimulateSteps, WaitForNoBarrier) {
   EXPECT_THAT(uneven.rankBubble, ElementsAre(8, 8, 0, 8));
 }
 
+// In zb-h2 and zbv rank r of p is p - 1 - r passes ahead of the last, from 2 p - 1 micro-batches on.
+TEST(BegunBeforeEnd, IsWhatTheLastRankIsBehind) {
+  for (const char *name : {"zb-h2", "zbv"})
+    for (int32_t ranks : {2, 3, 4, 8})
+      for (int32_t microBatches : {2 * ranks - 1, 2 * ranks, 4 * ranks}) {
+        Timetable timetable = generate(name, {ranks, name[2] == 'v' ? 2 : 1, microBatches});
+        std::vector<size_t> begun = begunBeforeEnd(timetable, equalCosts(timetable.stages()), 3 * ranks);
+        for (int32_t rank = 0; rank < ranks; ++rank)
+          EXPECT_EQ(begun[static_cast<size_t>(rank)], static_cast<size_t>(ranks - 1 - rank))
+              << name << " " << microBatches;
+      }
+  EXPECT_THAT(begunBeforeEnd(generate("zb-h2", {4, 1, 4}), equalCosts(4), 12), ElementsAre(1, 0, 0, 0));
+  EXPECT_THAT(begunBeforeEnd(generate("zb-h1", {4, 1, 8}), equalCosts(4), 12), ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(begunBeforeEnd(generate("1f1b", {4, 1, 8}), equalCosts(4), 12), ElementsAre(0, 0, 0, 0));
+}
+
 } // namespace
 } // namespace dtc::timetables
