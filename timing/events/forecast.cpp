@@ -1,6 +1,9 @@
 #include "timing/events/forecast.h"
 
+#include "runtime/abi/timetables.h"
+
 #include <algorithm>
+#include <utility>
 
 namespace dtc::timing {
 
@@ -112,6 +115,63 @@ Forecast forecast(const abi::Manifest &manifest, const Step &step, const Layout 
   result.tokens = static_cast<double>(training.global_batch()) * static_cast<double>(training.sequence_length());
   result.modelFlops = result.tokens * manifest.flops_per_token();
   return result;
+}
+
+/// What one run takes more than another that is one step shorter.
+static RankForecast difference(const RankForecast &longer, const RankForecast &shorter, double seconds, double before) {
+  RankForecast rank = longer;
+  for (double RankForecast::*part :
+       {&RankForecast::host, &RankForecast::compute, &RankForecast::stolen, &RankForecast::moving, &RankForecast::idle})
+    rank.*part -= shorter.*part;
+  for (size_t level = 0; level < rank.sent.size(); ++level)
+    rank.sent[level] -= shorter.sent[level];
+  for (size_t level = 0; level < rank.busy.size(); ++level)
+    rank.busy[level] = (longer.busy[level] * (seconds + before) - shorter.busy[level] * before) / seconds;
+  return rank;
+}
+
+static std::vector<Culprit> difference(std::vector<Culprit> longer, const std::vector<Culprit> &shorter) {
+  for (Culprit &culprit : longer)
+    for (const Culprit &each : shorter)
+      if (each.list == culprit.list && each.command == culprit.command && each.rank == culprit.rank) {
+        culprit.late -= each.late;
+        culprit.moving -= each.moving;
+        culprit.times -= each.times;
+      }
+  std::erase_if(longer, [](const Culprit &each) { return each.late + each.moving <= 0; });
+  std::stable_sort(longer.begin(), longer.end(), [](const Culprit &one, const Culprit &other) {
+    return one.late + one.moving > other.late + other.moving;
+  });
+  return longer;
+}
+
+/// Behind the first exchange of a run all steps are alike, but for the last.
+static Forecast forecastInARow(const abi::Manifest &manifest, const Layout &layout, const Conditions &conditions) {
+  constexpr int64_t steps = 3;
+  Forecast shorter = forecast(manifest, readStep(manifest, abi::stepTimetable, steps), layout, conditions);
+  Forecast result = forecast(manifest, readStep(manifest, abi::stepTimetable, steps + 1), layout, conditions);
+  result.seconds -= shorter.seconds;
+  result.moved -= shorter.moved;
+  result.executedFlops -= shorter.executedFlops;
+  for (auto &[kind, seconds] : result.kernels)
+    seconds -= shorter.kernels[kind];
+  result.culprits = difference(std::move(result.culprits), shorter.culprits);
+  result.bound = {};
+  for (size_t number = 0; number < result.ranks.size(); ++number) {
+    RankForecast &rank = result.ranks[number];
+    rank = difference(rank, shorter.ranks[number], result.seconds, shorter.seconds);
+    if (double work = rank.host + rank.compute; work > result.bound.seconds) {
+      result.bound.seconds = work;
+      result.bound.ofClass = static_cast<int>(number);
+    }
+  }
+  return result;
+}
+
+Forecast forecastStep(const abi::Manifest &manifest, const Layout &layout, const Conditions &conditions) {
+  if (abi::stepsAhead(manifest, abi::stepTimetable) > 0 && abi::mayRedo(manifest.roles(0)))
+    return forecastInARow(manifest, layout, conditions);
+  return forecast(manifest, readStep(manifest, abi::stepTimetable), layout, conditions);
 }
 
 } // namespace dtc::timing
