@@ -217,11 +217,11 @@ def DT_PortKind : I32EnumAttr<"PortKind", "what functions hand to each other", [
     I32EnumAttrCase<"Parameter", 0, "parameter">, I32EnumAttrCase<"Slot", 1, "slot">,
     I32EnumAttrCase<"Gradient", 2, "gradient">, I32EnumAttrCase<"ReducedGradient", 3, "reduced_gradient">,
     I32EnumAttrCase<"Input", 4, "input">, I32EnumAttrCase<"Output", 5, "output">, I32EnumAttrCase<"Share", 6, "share">,
-    I32EnumAttrCase<"Copy", 7, "copy">, I32EnumAttrCase<"Cache", 8, "cache">, I32EnumAttrCase<"Stash", 9, "stash">,
-    I32EnumAttrCase<"Sent", 10, "sent">, I32EnumAttrCase<"Received", 11, "received">,
-    I32EnumAttrCase<"SentGradient", 12, "sent_gradient">,
-    I32EnumAttrCase<"ReceivedGradient", 13, "received_gradient">,
-    I32EnumAttrCase<"WeightStash", 14, "weight_stash">, I32EnumAttrCase<"GradientStash", 15, "gradient_stash">]> {
+    I32EnumAttrCase<"Copy", 7, "copy">, I32EnumAttrCase<"Cache", 8, "cache">, I32EnumAttrCase<"Kept", 9, "kept">,
+    I32EnumAttrCase<"Stash", 10, "stash">, I32EnumAttrCase<"Sent", 11, "sent">,
+    I32EnumAttrCase<"Received", 12, "received">, I32EnumAttrCase<"SentGradient", 13, "sent_gradient">,
+    I32EnumAttrCase<"ReceivedGradient", 14, "received_gradient">, I32EnumAttrCase<"WeightStash", 15, "weight_stash">,
+    I32EnumAttrCase<"GradientStash", 16, "gradient_stash">]> {
   let cppNamespace = "::mlir::dt";
 }
 
@@ -242,6 +242,7 @@ def DT_PortAttr : DT_Attr<"Port", "port"> {
     | `output "loss_sum"` | what the host reads, the same on every rank |
     | `share "micro_loss_sum"` | a rank's own part of a sum |
     | `cache "h.3.attn.keys"` | what generation keeps of earlier positions; at first any finite numbers |
+    | `kept "parameter w"` | state as it was before an update that may have to be undone |
     | `stash "h.3.c_fc"` | what a backward pass reads from its forward pass, for each micro-batch under way |
     | `weight_stash "h.3"` | the same, where the backward pass is split and the pass of the weight gradients reads it |
     | `gradient_stash "h.3.mlp"` | what the pass of the weight gradients reads from that of the input gradients |

@@ -25,6 +25,9 @@ inline constexpr llvm::StringLiteral sumsByTimetable = "dt.sums_by_timetable";
 /// If present, each stage updates its parameters by itself after each backward pass, while later steps are under way; a
 /// backward pass reads the parameters that its forward pass has read (docs/pipelines.md, PipeDream).
 inline constexpr llvm::StringLiteral asynchronous = "dt.asynchronous";
+/// If present, the ranks of a pipeline update their parameters before they know the norm of all gradients, begin the
+/// next step, and update again where they were wrong (docs/pipelines.md, steps that overlap).
+inline constexpr llvm::StringLiteral earlyUpdate = "dt.early_update";
 /// The gradients whose late rows are gathered, where nobody chose: strings in the form that dt-gather-rows takes.
 inline constexpr llvm::StringLiteral rows = "dt.rows";
 /// Of a module whose functions are in order: an array of #dt.timetable.
@@ -46,9 +49,12 @@ inline DictionaryAttr portAttributes(PortAttr port) {
 /// The functions of a module.
 namespace function {
 inline constexpr llvm::StringLiteral loss = "loss", micro = "micro", microNext = "micro_next", microLast = "micro_last",
-                                     reduce = "reduce", update = "update", eval = "eval", refresh = "refresh",
-                                     prompt = "prompt", generate = "generate";
+                                     reduce = "reduce", assume = "assume", update = "update", eval = "eval",
+                                     refresh = "refresh", prompt = "prompt", generate = "generate";
 } // namespace function
+
+/// The shares with which ranks update before they exchange anything: the step's loss and tokens.
+inline constexpr llvm::StringLiteral stepLossSum = "step_loss_sum", stepTokenCount = "step_token_count";
 
 /// The mesh axis along which the stages are placed.
 inline constexpr llvm::StringLiteral pipelineAxis = "pp";

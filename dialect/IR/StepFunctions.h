@@ -21,6 +21,7 @@ inline constexpr StepFunction stepFunctions[] = {
     {function::microLast, Task::Both, dtc::abi::stepTimetable, MicroBatches::Last},
     {function::eval, Task::Forward, dtc::abi::evaluationTimetable, MicroBatches::None},
     {function::refresh, Task::Once, dtc::abi::refreshTimetable, MicroBatches::None},
+    {function::assume, Task::Once, dtc::abi::stepTimetable, MicroBatches::None},
     {function::update, Task::Once, dtc::abi::stepTimetable, MicroBatches::None},
     {function::prompt, Task::Once, dtc::abi::promptTimetable, MicroBatches::None},
     {function::generate, Task::Once, dtc::abi::generationTimetable, MicroBatches::None},

@@ -57,6 +57,7 @@ private:
     using Read = bool (ChoicesReader::*)(const toml::node &);
     static constexpr std::pair<std::string_view, Read> readers[] = {
         {"timetable", &ChoicesReader::readTimetable},
+        {"overlap_steps", &ChoicesReader::readOverlapSteps},
         {"layers", &ChoicesReader::readLayers},
         {"crossing", &ChoicesReader::readCrossing},
         {"gather_ahead", &ChoicesReader::readGatherAhead},
@@ -83,6 +84,14 @@ private:
     if (std::string problem = findUnknownTimetable(name); !problem.empty())
       return fail(at(node.source()), problem);
     choices.timetable = name;
+    return true;
+  }
+
+  bool readOverlapSteps(const toml::node &node) {
+    std::optional<bool> overlaps = node.value_exact<bool>();
+    if (!overlaps)
+      return fail(at(node.source()), "overlap_steps: true or false");
+    choices.overlapSteps = *overlaps;
     return true;
   }
 
@@ -335,6 +344,8 @@ std::string printChoices(const Choices &choices, bool isPipeline) {
   std::string text;
   if (isPipeline) {
     text += "timetable = " + quoted(choices.timetable) + "\n";
+    if (choices.overlapSteps)
+      text += "overlap_steps = true\n";
     if (!choices.layers.empty())
       text += "layers = [" +
               llvm::join(llvm::map_range(choices.layers, [](int64_t each) { return std::to_string(each); }), ", ") +

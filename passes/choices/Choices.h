@@ -55,6 +55,7 @@ struct SplitRule {
 
 struct Choices {
   std::string timetable = "1f1b";  ///< for a pipeline; see PipelineTimetable.h
+  bool overlapSteps = false;       ///< of a pipeline: updates come before what all ranks know; see docs/pipelines.md
   std::vector<int64_t> layers;     ///< of each stage of a pipeline; none: as the strategy says
   /// How what crosses a cut of a pipeline travels, "whole" or "sliced": one word for each cut, or one for all; none: by
   /// costs where these are known, else whole. See passes/keep/cut/Crossings.h.

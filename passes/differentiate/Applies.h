@@ -22,6 +22,9 @@ inline mlir::dt::Expr changesState(mlir::dt::Expr finite, mlir::dt::Expr tokenCo
                                        tokenCount.compare(mlir::dt::CompareDirection::GT, tokenCount.splat(0)));
 }
 
+/// The factor that makes a gradient of that norm as long as `clipNorm`, if it is below 1.
+inline mlir::dt::Expr clippingRatio(mlir::dt::Expr norm, double clipNorm) { return clipNorm / (norm + 1e-6); }
+
 /// 1 or 0, for the host.
 inline mlir::Value asNumber(mlir::dt::Expr mask, mlir::Type element) {
   return mask.apply<mlir::dt::ConvertOp>(mask.typeWith(element), mask);

@@ -103,7 +103,21 @@ struct BuildReduction : dtc::impl::BuildReductionBase<BuildReduction> {
     results.addPartial(lossSum, dt::PortKind::Share, abi::output::localLossSum.name);
     results.add(squares, dt::PortKind::Output, abi::output::gradientSquareSums.name);
     results.add(norm, dt::PortKind::Output, abi::output::gradientNorm.name);
+    if (earlyUpdate)
+      addForEarlyUpdate(results, squares.with(lossSum), squares.with(count), norm);
     results.finish(reduce);
+  }
+
+  /// What an early update needs to know, and whether what else it assumes is true: that it applies, and clips nothing.
+  void addForEarlyUpdate(Results &results, Expr lossSum, Expr count, Expr norm) {
+    Expr lossIsFinite = isFinite(lossSum), normIsFinite = isFinite(norm);
+    Expr holds = changesState(norm.apply<dt::AndOp>(lossIsFinite, normIsFinite), count);
+    if (clipNorm != 0) {
+      Expr ratio = clippingRatio(norm, clipNorm);
+      holds = norm.apply<dt::AndOp>(holds, ratio.compare(dt::CompareDirection::GE, ratio.splat(1)));
+    }
+    results.add(asNumber(holds, norm.getType().getElementType()), dt::PortKind::Output, abi::output::updateHolds.name);
+    results.addPartial(count, dt::PortKind::Share, stepTokenCount);
   }
 
   static Value squareSum(Expr gradient) {

@@ -150,9 +150,32 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
     }
     if (failed(chooseOptimizer()))
       return signalPassFailure();
+    if (earlyUpdate)
+      buildAssumption();
     auto list = llvm::to_vector(parameters.getAsRange<dt::ParamAttr>());
     func::FuncOp update = createFunction(module, dt::function::update, getArguments(list));
     build(update, list);
+  }
+
+  /// @assume: the numbers with which an update begins before they are known. The count is the true one. With a norm of
+  /// 0 clipping has the factor 1. Zeros are made of the count, so that every rank of a pipeline has them.
+  void buildAssumption() {
+    auto number = RankedTensorType::get({}, Builder(&getContext()).getF32Type());
+    auto port = dt::PortAttr::get(&getContext(), dt::PortKind::Share, stepTokenCount).withPartial(true);
+    func::FuncOp assume =
+        createFunction(getOperation(), dt::function::assume,
+                       {{number, port, NameLoc::get(StringAttr::get(&getContext(), stepTokenCount))}});
+    PurposeListener listener;
+    listener.setMarks({{}, dt::DirectionAttr::get(&getContext(), dt::Direction::Update)});
+    listener.setPurpose("assumption");
+    OpBuilder builder(&getContext(), &listener);
+    builder.setInsertionPointToStart(&assume.getBody().front());
+    Expr count(builder, assume.getLoc(), assume.getArgument(0));
+    Results results;
+    results.add(minimum(count, 0), dt::PortKind::Output, abi::output::lossSum.name);
+    results.add(maximum(count, 0), dt::PortKind::Output, abi::output::tokenCount.name);
+    results.add(minimum(count, 0), dt::PortKind::Output, abi::output::gradientNorm.name);
+    results.finish(assume);
   }
 
   LogicalResult chooseOptimizer() {
@@ -337,7 +360,7 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
     Expr applies = changesState(finite, count);
     Expr scale = 1.0 / maximum(count, 1);
     if (clipNorm != 0)
-      scale = minimum(clipNorm / (count.with(norm) + 1e-6), 1) * scale;
+      scale = minimum(clippingRatio(count.with(norm), clipNorm), 1) * scale;
     if (Value lossScale = arguments.get(dt::SourceKind::LossScale))
       scale = scale / count.with(lossScale);
     Scalars scalars{applies, scale, {}, {}};

@@ -174,8 +174,12 @@ def BuildReduction : DifferentiatePass<"dt-build-reduction"> {
     With `asynchronous`: (gradients, micro_loss_sum, micro_token_count) -> (reduced gradients, loss_sum, token_count,
     update_applied, step_loss_sum, step_token_count). The last two are shares of each stage, for its update. There are no
     norms: they would need the gradients of all stages.
+    With `early-update` there is also the output update_holds: 1 where the update applies and `clip-norm` clips nothing,
+    as @assume has it, else 0; and the share step_token_count, each rank's part of the count, for @assume.
   }];
-  let options = [Option<"asynchronous", "asynchronous", "bool", "false", "what stages know that update by themselves">];
+  let options = [Option<"asynchronous", "asynchronous", "bool", "false", "what stages know that update by themselves">,
+                 Option<"earlyUpdate", "early-update", "bool", "false", "updates begin before the norm is known">,
+                 Option<"clipNorm", "clip-norm", "double", "0.0", "as in dt-build-update; read with early-update">];
 }
 
 def BuildUpdate : DifferentiatePass<"dt-build-update"> {
@@ -194,13 +198,15 @@ def BuildUpdate : DifferentiatePass<"dt-build-update"> {
     Weight decay applies to parameters whose #dt.param says `decays`.
     With `asynchronous` the shares step_loss_sum and step_token_count take the place of the outputs loss_sum and
     token_count, there is no norm, and @reduce says whether the update is applied. A clip-norm other than 0 is an error.
-    Requires `dt.parameters`.
+    With `early-update` there is also @assume: (step_token_count) -> (loss_sum, token_count, grad_norm), a loss and a
+    norm of 0, from which @update may begin before the true ones are known. Requires `dt.parameters`.
   }];
   let options = [
     Option<"optimizer", "optimizer", "std::string", "\"adamw\"", "one of runtime/abi/optimizers.h">,
     ListOption<"settings", "settings", "std::string", "the optimizer's own, \"beta1=0.9\"; others have their defaults">,
     Option<"clipNorm", "clip-norm", "double", "0.0", "greatest norm of the mean gradient; 0: unbounded">,
     Option<"asynchronous", "asynchronous", "bool", "false", "each stage of a pipeline updates by itself">,
+    Option<"earlyUpdate", "early-update", "bool", "false", "updates begin before the norm is known">,
   ];
 }
 

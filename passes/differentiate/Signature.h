@@ -22,8 +22,7 @@ inline mlir::dt::PortAttr unplacedPort(mlir::dt::PortKind kind, mlir::StringAttr
                                  {});
 }
 
-/// The shares of a stage that updates by itself: the step's loss and tokens, over all ranks.
-inline constexpr llvm::StringLiteral stepLossSum = "step_loss_sum", stepTokenCount = "step_token_count";
+using mlir::dt::stepLossSum, mlir::dt::stepTokenCount;
 
 /// The index of the output of that name, or nothing.
 std::optional<unsigned> findOutput(mlir::func::FuncOp function, mlir::StringRef name);

@@ -115,6 +115,7 @@ static void setOptions(WhenOptions &when, const CompileOptions &options, const C
   when.memoryLimit = options.memoryLimit;
   when.accumulation = options.what.accumulation;
   when.timetable = choices.timetable;
+  when.overlapSteps = choices.overlapSteps;
   when.gatherAhead = choices.gatherAhead;
 }
 
@@ -167,6 +168,22 @@ static LogicalResult setCrossing(ModuleOp module, const Choices &choices) {
   return success();
 }
 
+/// Ranks are to update before they know the norm of all gradients.
+static LogicalResult setEarlyUpdate(ModuleOp module, const CompileOptions &options, int64_t ranks) {
+  if (ranks == 1)
+    return module.emitError(
+        "overlap_steps: the steps of a pipeline overlap, and there is none: give the mesh an axis pp, or "
+        "leave it out");
+  if (options.what.accumulation == 1)
+    return module.emitError(
+        "overlap_steps: a step has one micro-batch, and nothing of the next one can begin before it has "
+        "ended; set accumulation to 2 or more");
+  if (!options.what.earlyUpdate)
+    return module.emitError("overlap_steps: the module's update waits for the norm (early-update)");
+  module->setAttr(module_attr::earlyUpdate, UnitAttr::get(module.getContext()));
+  return success();
+}
+
 LogicalResult setStages(ModuleOp module, const CompileOptions &options, const Choices &choices) {
   Builder builder(module.getContext());
   if (!choices.layers.empty())
@@ -178,6 +195,8 @@ LogicalResult setStages(ModuleOp module, const CompileOptions &options, const Ch
   if (options.what.generates)
     return success();
   if (overlapsSteps(choices.timetable)) {
+    if (choices.overlapSteps)
+      return module.emitError("overlap_steps: ") << choices.timetable << " overlaps steps in its own way; leave it out";
     std::string misfit =
         findOverlapMisfit(choices.timetable, {.ranks = ranks,
                                               .stages = layers ? static_cast<int64_t>(layers.size()) : 0,
@@ -189,6 +208,8 @@ LogicalResult setStages(ModuleOp module, const CompileOptions &options, const Ch
     module->setAttr(module_attr::asynchronous, builder.getUnitAttr());
     return success();
   }
+  if (choices.overlapSteps && failed(setEarlyUpdate(module, options, ranks)))
+    return failure();
   if (ranks == 1)
     return success();
   try {
@@ -200,6 +221,10 @@ LogicalResult setStages(ModuleOp module, const CompileOptions &options, const Ch
                       builder.getDenseI64ArrayAttr(SmallVector<int64_t>(timetable.rankOf.begin(), timetable.rankOf.end())));
     if (splitsBackward(timetable))
       module->setAttr(module_attr::splitsBackward, builder.getUnitAttr());
+    else if (choices.overlapSteps)
+      return module.emitError("overlap_steps: ")
+             << timetableTitle(choices.timetable) << " computes backward passes whole, and its first rank ends a step "
+             << "last, so that no rank could begin the next one earlier; take zb-h2 or zbv, or leave it out";
   } catch (const Error &error) {
     return module.emitError(error.what());
   }
@@ -310,7 +335,7 @@ FailureOr<CompiledProgram> compile(ModuleOp module, const CompileOptions &option
   if (!planner)
     return failure();
   std::optional<SearchedOrder> searched;
-  bool isPredictable = options.layout && !overlapsSteps(options.choices.timetable);
+  bool isPredictable = options.layout && !overlapsSteps(options.choices.timetable) && !options.choices.overlapSteps;
   if (isPredictable && options.scheduleEffort > 1 && !options.what.generates) {
     FailureOr<SearchedOrder> found =
         searchOrder(*planner, options.choices, *options.layout, {options.scheduleEffort, options.memoryLimit});

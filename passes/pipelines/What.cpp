@@ -14,6 +14,7 @@ static BuildUpdateOptions updateOptions(const WhatOptions &options) {
   llvm::append_range(update.settings, options.settings);
   update.clipNorm = options.clipNorm;
   update.asynchronous = options.asynchronous;
+  update.earlyUpdate = options.earlyUpdate;
   return update;
 }
 
@@ -29,7 +30,7 @@ static void buildStep(OpPassManager &manager, const WhatOptions &options, bool i
   if (accumulates)
     manager.addPass(createBuildAccumulation());
   // ... reduces them once, and updates the parameters.
-  manager.addPass(createBuildReduction({options.asynchronous}));
+  manager.addPass(createBuildReduction({options.asynchronous, options.earlyUpdate, options.clipNorm}));
   if (isNarrow && accumulates)
     manager.addPass(createNarrowReduction({options.gradients}));
   manager.addPass(createBuildUpdate(updateOptions(options)));

@@ -22,6 +22,8 @@ struct WhatOptions : mlir::PassPipelineOptions<WhatOptions> {
                           llvm::cl::init(0.0)};
   Option<bool> asynchronous{*this, "asynchronous", llvm::cl::desc("each stage of a pipeline updates by itself"),
                             llvm::cl::init(false)};
+  Option<bool> earlyUpdate{*this, "early-update", llvm::cl::desc("updates begin before the norm is known"),
+                           llvm::cl::init(false)};
 };
 
 /// Appends the phase's passes: takes a module with @loss to one with @micro, @micro_next (when accumulating), @reduce,

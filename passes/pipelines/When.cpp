@@ -27,10 +27,14 @@ void dtc::buildListsPipeline(OpPassManager &manager, const WhenOptions &options,
   manager.addPass(createCopyConflictingResults());
   // What stages of a pipeline hand on is sent as soon as it is there, ...
   manager.addPass(createInsertTransfers());
+  // ... what an update may have to undo is kept, ...
+  if (options.overlapSteps)
+    manager.addPass(createKeepState());
   // ... and timetables say which function runs when, and in which places of memory.
   BuildTimetablesOptions timetables;
   timetables.accumulation = options.accumulation;
   timetables.kind = options.timetable;
+  timetables.overlapSteps = options.overlapSteps;
   manager.addPass(createBuildTimetables(timetables));
   // Starts that would cost more than what they move go together.
   if (!buckets.rules.empty() || buckets.size.kind != abi::BucketSize::Kind::None)

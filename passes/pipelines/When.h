@@ -13,6 +13,9 @@ struct WhenOptions : mlir::PassPipelineOptions<WhenOptions> {
   Option<int64_t> accumulation{*this, "accumulation", llvm::cl::desc("micro-batches in a step"), llvm::cl::init(1)};
   Option<std::string> timetable{*this, "timetable", llvm::cl::desc("of a pipeline: naive, gpipe or 1f1b"),
                                 llvm::cl::init("1f1b")};
+  Option<bool> overlapSteps{*this, "overlap-steps",
+                            llvm::cl::desc("of a pipeline: the next step begins behind an early update"),
+                            llvm::cl::init(false)};
   Option<uint64_t> gatherAhead{*this, "gather-ahead",
                                llvm::cl::desc("how far ahead of their readers parameters are gathered; as in dt-keep"),
                                llvm::cl::init(2)};

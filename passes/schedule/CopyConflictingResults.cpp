@@ -55,11 +55,13 @@ struct ResultConflicts {
   }
 };
 
-/// Of a copy of what a stage that updates by itself hands on as it came: a parameter, or what goes back through all.
+/// Of a copy of what a stage hands on as it came, where ranks update before they exchange anything: a parameter, or what
+/// goes back through all.
 Marks marksOfPass(func::FuncOp function) {
   DutyAttr duty = dutyOf(function);
-  if (!function->getParentOp()->hasAttr(module_attr::asynchronous) || !duty ||
-      (duty.getTask() != Task::Forward && duty.getTask() != Task::Backward))
+  Operation *module = function->getParentOp();
+  if ((!module->hasAttr(module_attr::asynchronous) && !module->hasAttr(module_attr::earlyUpdate)) || !duty ||
+      (duty.getTask() != Task::Forward && duty.getTask() != Task::Backward && duty.getTask() != Task::InputGradients))
     return {};
   Direction direction = duty.getTask() == Task::Forward ? Direction::Forward : Direction::InputGradient;
   return {{}, DirectionAttr::get(function.getContext(), direction)};

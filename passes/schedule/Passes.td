@@ -197,8 +197,35 @@ def InsertTransfers : Pass<"dt-insert-transfers", "mlir::ModuleOp"> {
     func.func @forward.1.sent(%y {sent "h.1"}) attributes {dt.duty = #dt.duty<transfer, ...>} {
       dt.await %y of #dt.port<sent "h.1"> : tensor<8xf32>
     ```
-    Passes with equal ports share these functions. Requires: what is returned is computed where it has to be
-    (dt-copy-conflicting-results).
+    Passes with equal ports share these functions. In a module with `dt.early_update`, a forward pass that receives also
+    has a function `.drop`, which only waits for what it would read:
+    ```mlir
+    func.func @forward.1.drop(%x {received "h.0"}) attributes {dt.duty = #dt.duty<transfer, ...>} {
+      dt.await %x of #dt.port<received "h.0"> : tensor<8xf32>
+    ```
+    Requires: what is returned is computed where it has to be (dt-copy-conflicting-results).
+  }];
+  let dependentDialects = ["mlir::dt::DTDialect"];
+}
+
+def KeepState : Pass<"dt-keep-state", "mlir::ModuleOp"> {
+  let summary = "Keeps the state from before an update, which may have to be undone.";
+  let description = [{
+    Each function that is done once a step and returns state (the update of each rank) gets two others: `.keep` copies
+    the state to memory of its own, `.restore` copies it back.
+
+    Before:
+    ```mlir
+    func.func @update.0(%w {parameter "w"}, %g {reduced_gradient "w"}) -> ({parameter "w"})
+    ```
+    After, with it:
+    ```mlir
+    func.func @update.0.keep(%w {parameter "w"}) -> ({kept "parameter w"}) {
+      %k = dt.copy %w : tensor<8xf32>
+    func.func @update.0.restore(%k {kept "parameter w"}) -> ({parameter "w"}) {
+      %w = dt.copy %k : tensor<8xf32>
+    ```
+    Requires: all functions with their duties (dt-cut), in the form that dt-how leaves.
   }];
   let dependentDialects = ["mlir::dt::DTDialect"];
 }
@@ -214,14 +241,17 @@ def BuildTimetables : Pass<"dt-build-timetables", "mlir::ModuleOp"> {
     stage does not add its micro-batches in ascending order, there is a warning, and the module gets `dt.sums_by_timetable`.
     With the kind `pipedream` steps overlap (timing/timetables/pipedream.h): the entries are those of one running step,
     each for a step that many later, and what belongs to a step under way takes turns in as many places as steps need it
-    at once. The module gets `dt.timetables`:
+    at once. With `overlap-steps` a step's entries are turned (passes/schedule/timetables/TurnedStep.h): a running step
+    begins the next one behind its update, and a timetable "redo" says what ranks do where the update was wrong. The
+    module gets `dt.timetables`:
     ```mlir
     #dt.timetable<"step", rank = 0, [<@micro.forward.0, micro_batch = 0>, <@micro_last.forward.0, micro_batch = 1, places = ...
     ```
     Requires: functions with their duties (dt-cut), transfers.
   }];
   let options = [Option<"accumulation", "accumulation", "int64_t", "1", "micro-batches in a step">,
-                 Option<"kind", "kind", "std::string", "\"1f1b\"", "the timetable">];
+                 Option<"kind", "kind", "std::string", "\"1f1b\"", "the timetable">,
+                 Option<"overlapSteps", "overlap-steps", "bool", "false", "steps begin behind an early update">];
   let dependentDialects = ["mlir::dt::DTDialect"];
 }
 

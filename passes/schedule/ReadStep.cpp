@@ -64,6 +64,8 @@ public:
         copied.insert(port.getName());
     using Key = std::tuple<PortKind, StringRef, bool, bool>;
     auto keyOf = [&](PortAttr port) {
+      if (port.getKind() == PortKind::Kept) // before what the host knows, so that all behind that comes and goes
+        return Key(PortKind::ReducedGradient, "kept", false, false);
       bool isLater = port.isOfParameter() && withoutDecay.contains(port.getName());
       return Key(port.getKind(), port.getSlot().getValue(), isLater,
                  port.isOfParameter() && !copied.contains(port.getName()));

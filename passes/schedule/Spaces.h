@@ -40,7 +40,8 @@ inline constexpr std::array<llvm::StringLiteral, numSpaces> spaceNames = {
 /// The categories for bytes in spaces that belong to no tensor of the whole run.
 inline constexpr llvm::StringLiteral activations = "activations and workspace", communication = "communication buffers",
                                      stash = "stash of micro-batches under way", receiveBuffers = "receive buffers",
-                                     sendBuffers = "send buffers", offloaded = "offloaded to the host";
+                                     sendBuffers = "send buffers", offloaded = "offloaded to the host",
+                                     keptState = "state before an early update";
 inline constexpr std::array<llvm::StringLiteral, numSpaces> spaceCategories = {
     activations,    communication, stash, stash, sendBuffers, receiveBuffers, sendBuffers,
     receiveBuffers, stash,         stash, stash, stash,       offloaded};

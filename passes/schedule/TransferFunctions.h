@@ -6,6 +6,7 @@
 #include "mlir/IR/BuiltinOps.h"
 
 #include <map>
+#include <tuple>
 
 namespace dtc {
 
@@ -45,9 +46,11 @@ public:
     Ports ports; // of a copy between two stages of a rank: what it receives
     for (unsigned index = 0; index < function.getNumResults(); ++index)
       ports.push_back(mlir::dt::resultPort(function, index));
-    for (unsigned index = 0; ports.empty() && index < function.getNumArguments(); ++index)
+    bool takes = ports.empty();
+    for (unsigned index = 0; takes && index < function.getNumArguments(); ++index)
       ports.push_back(mlir::dt::argumentPort(function, index));
-    known[{mlir::dt::dutyOf(function).getStage(), keyOf(ports)}] = function;
+    bool isDrop = takes && !ports.empty() && ports.front().isReceived();
+    known[{mlir::dt::dutyOf(function).getStage(), isDrop, keyOf(ports)}] = function;
   }
 
   /// What begins to receive, or copies what another stage of the rank has sent. Null if there is none.
@@ -65,6 +68,14 @@ public:
     return find(function, ports);
   }
 
+  /// What waits for what a pass receives and does not read it. Null if there is none.
+  mlir::func::FuncOp dropOf(mlir::func::FuncOp function) const {
+    Ports ports;
+    for (unsigned index : receivedFor(function))
+      ports.push_back(mlir::dt::argumentPort(function, index));
+    return find(function, ports, /*isDrop=*/true);
+  }
+
 private:
   using Ports = llvm::SmallVector<mlir::dt::PortAttr>;
 
@@ -74,12 +85,13 @@ private:
       key += port.describe() + "\n";
     return key;
   }
-  mlir::func::FuncOp find(mlir::func::FuncOp function, const Ports &ports) const {
-    auto found = known.find({mlir::dt::dutyOf(function).getStage(), keyOf(ports)});
+  mlir::func::FuncOp find(mlir::func::FuncOp function, const Ports &ports, bool isDrop = false) const {
+    auto found = known.find({mlir::dt::dutyOf(function).getStage(), isDrop, keyOf(ports)});
     return ports.empty() || found == known.end() ? mlir::func::FuncOp() : found->second;
   }
 
-  std::map<std::pair<int64_t, std::string>, mlir::func::FuncOp> known; ///< by stage and ports
+  /// By stage, whether it drops what it takes, and ports.
+  std::map<std::tuple<int64_t, bool, std::string>, mlir::func::FuncOp> known;
 };
 
 } // namespace dtc

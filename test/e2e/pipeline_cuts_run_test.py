@@ -144,7 +144,7 @@ class Balance(PipelineTest):
         self.assertIn("it has 6 layers, and this one 4", compile_by(self.untied, "pp=2"))
         self.assertIn("a pipeline of 2 ranks, and this one has 3", compile_by(self.model, "pp=3"))
         self.assertIn("--mesh dp=2 has no axis pp", compile_by(self.model, "dp=2"))
-        self.assertIn("no cut is chosen by a profile with --timetable pipedream, whose steps overlap",
+        self.assertIn("no cut is chosen by a profile where steps overlap",
                       compile_by(self.model, "pp=2", "--timetable", "pipedream"))
         other = self.compile("of-four", self.untied, "--mesh", "pp=2", **SETTINGS)
         self.assertIn("another program ran there", self.dtc("balance", "--run", out, other, "--data", self.data, code=3))

@@ -117,6 +117,7 @@ static abi::BucketSize bucketSizeOf(const abi::Training &training) {
 static Choices choicesOf(const CompileRequest &request, const abi::Training &training) {
   Choices choices;
   choices.timetable = request.timetable;
+  choices.overlapSteps = request.overlapSteps;
   choices.bucketSize = bucketSizeOf(training);
   if (training.recompute() == abi::recomputeAuto)
     choices.recompute.clear(); // to be chosen, unless a file says it
@@ -145,6 +146,7 @@ static void setOptions(CompileOptions &options, const CompileRequest &request, c
   options.where.entry = request.entry;
   options.choices = choicesOf(request, training);
   options.what.asynchronous = !request.generate && overlapsSteps(options.choices.timetable);
+  options.what.earlyUpdate = !request.generate && options.choices.overlapSteps && !options.what.asynchronous;
   options.memoryLimit = request.memoryLimit;
   options.layout = request.layout;
   options.scheduleEffort = request.scheduleEffort;
@@ -287,6 +289,10 @@ void LoadedModel::searchTimetable(CompileOptions &options) {
   if (request.profile)
     throw Error(ExitCode::BadInput, "--timetable auto cuts the model by predicted costs, --profile by measured ones: "
                                     "name a timetable, as in --timetable 1f1b, or leave --profile out");
+  if (options.choices.overlapSteps)
+    throw Error(ExitCode::BadInput,
+                "--timetable auto compares what a step takes by itself, and with --overlap-steps steps "
+                "overlap: name a timetable, as in --timetable zbv");
   if (!request.layout)
     throw Error(ExitCode::BadInput, "--timetable auto compares what a step takes with each timetable: say dtc compile "
                                     "--cluster FILE, on which that depends, or name a timetable, as in --timetable "
@@ -303,10 +309,9 @@ void LoadedModel::searchTimetable(CompileOptions &options) {
 }
 
 ProfiledStages LoadedModel::chooseByProfile(const CompileOptions &options, const StageProfile &profile) {
-  if (overlapsSteps(options.choices.timetable))
-    throw Error(ExitCode::BadInput, fmt::format("no cut is chosen by a profile with --timetable {}, whose steps "
-                                                "overlap: write the cut ([stages] layers of --choices)",
-                                                options.choices.timetable));
+  if (overlapsSteps(options.choices.timetable) || options.choices.overlapSteps)
+    throw Error(ExitCode::BadInput, "no cut is chosen by a profile where steps overlap (--timetable pipedream, "
+                                    "--overlap-steps): write the cut ([stages] layers of --choices)");
   Diagnostics diagnostics(context, withoutWarnings(request));
   std::unique_ptr<Planner> planner = Planner::create(*model.module, options);
   mlir::FailureOr<ProfiledStages> found = mlir::failure();
@@ -337,7 +342,7 @@ void LoadedModel::chooseStages(CompileOptions &options) {
     return;
   }
   if (request.generate || !(request.layout || request.remarks) || !isPipeline(request, context) ||
-      overlapsSteps(options.choices.timetable))
+      overlapsSteps(options.choices.timetable) || options.choices.overlapSteps)
     return;
   Diagnostics diagnostics(context, withoutWarnings(request));
   std::unique_ptr<Planner> planner = Planner::create(*model.module, options);

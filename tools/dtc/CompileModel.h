@@ -23,6 +23,7 @@ struct CompileRequest {
   std::string mesh = "dp=1";
   std::string strategy = "megatron"; ///< which is ddp where the mesh has no axis tp
   std::string timetable = "1f1b";    ///< of a pipeline; "auto": the fastest on the layout
+  bool overlapSteps = false;         ///< of a pipeline: see docs/pipelines.md
   std::string configFile;
   std::vector<std::string> assignments;
   std::string target = "cpu:native";

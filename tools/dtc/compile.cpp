@@ -195,9 +195,13 @@ void describeOn(const timing::Layout &layout, const CompiledProgram &compiled, c
   const abi::Manifest &manifest = compiled.manifest;
   for (const Room &room : roomOf(manifest, layout))
     say("{}: fits on {}: {}\n", program, layout.cluster().name(), roomText(room));
-  if (abi::stepsAhead(manifest, abi::stepTimetable) > 0)
+  bool overlaps = abi::stepsAhead(manifest, abi::stepTimetable) > 0;
+  if (overlaps && abi::mayRedo(manifest.roles(0)))
+    for (const std::string &line : forecastLines(layout, timing::forecastStep(manifest, layout)))
+      say("{}: {}\n", program, line);
+  else if (overlaps)
     say("{}: how long a step takes cannot be predicted yet where steps overlap\n", program);
-  if (manifest.has_generation() || abi::stepsAhead(manifest, abi::stepTimetable) > 0)
+  if (manifest.has_generation() || overlaps)
     return;
   timing::Step step = timing::readStep(manifest, abi::stepTimetable);
   timing::Forecast forecast = timing::forecast(manifest, step, layout);
@@ -292,6 +296,10 @@ void dtc::addCompileRequest(CLI::App &verb, CompileRequest &request) {
       ->check(CLI::Validator([](const std::string &text) { return checkTimetable(text); },
                              "{" + llvm::join(names, ",") + "}"))
       ->capture_default_str();
+  verb.add_flag(
+      "--overlap-steps", request.overlapSteps,
+      "Let the ranks of a pipeline begin a step before all have ended the one before, with the same results, for a "
+      "copy of parameters and optimizer state; for timetables that split backward passes, such as zbv");
   verb.add_option("--choices", request.choicesFile,
                   "Choices other than the layout, such as the order of commands (TOML)");
   verb.add_option("--config", request.configFile, "Training settings (TOML)");

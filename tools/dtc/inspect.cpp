@@ -146,13 +146,18 @@ char letterOf(abi::CommandList::Duty duty) {
 }
 
 /// "F0 F1 B0 F2 B1 B2", with the stage where the rank has several: "0F0 2F0"; only the first ones of a long sequence.
-/// Where steps overlap, with the step ahead of the running one instead: "F+3 B+0".
+/// Where steps overlap, with the step ahead of the running one instead: "F+3 B+0"; or, where a step has several
+/// micro-batches, behind it: "B3 F0+1".
 std::string passesText(const abi::Manifest &manifest, const abi::Role &role) {
   constexpr int most = 32;
   std::string text;
   int passes = 0;
   bool hasSeveral = manifest.stages_size() > manifest.roles_size();
-  bool overlaps = abi::stepsAhead(manifest, abi::stepTimetable) > 0;
+  bool overlaps = abi::stepsAhead(manifest, abi::stepTimetable) > 0, isTurned = abi::mayRedo(role);
+  auto numberOf = [&](const abi::TimetableEntry &entry) {
+    std::string ahead = overlaps && (entry.step() > 0 || !isTurned) ? fmt::format("+{}", entry.step()) : "";
+    return isTurned || !overlaps ? std::to_string(entry.micro_batch()) + ahead : ahead;
+  };
   for (const abi::TimetableEntry &entry : abi::timetableOf(role, abi::stepTimetable).period()) {
     auto list = std::ranges::find(manifest.lists(), entry.list(), [](const auto &each) { return each.name(); });
     char letter = letterOf(list->duty());
@@ -161,7 +166,7 @@ std::string passesText(const abi::Manifest &manifest, const abi::Role &role) {
     if (++passes > most)
       return text + " ...";
     text += fmt::format("{}{}{}{}", text.empty() ? "" : " ", hasSeveral ? std::to_string(entry.stage()) : "", letter,
-                        overlaps ? fmt::format("+{}", entry.step()) : std::to_string(entry.micro_batch()));
+                        numberOf(entry));
   }
   return text;
 }
@@ -210,7 +215,9 @@ void printRole(const abi::Manifest &manifest, const abi::Role &role) {
   if (manifest.stages_size() > 1) {
     sayHeading("\nPasses");
     say(" of a step, forward and backward, by {} ({})\n  {}\n",
-        abi::stepsAhead(manifest, abi::stepTimetable) > 0 ? "how many steps they are ahead" : "micro-batch",
+        abi::mayRedo(role)                                  ? "micro-batch, and how many steps they are ahead"
+        : abi::stepsAhead(manifest, abi::stepTimetable) > 0 ? "how many steps they are ahead"
+                                                            : "micro-batch",
         timetableTitle(manifest.timetable()), passesText(manifest, role));
   }
   sayHeading("\nCommands");
@@ -375,7 +382,7 @@ ordered_json toJson(const abi::Manifest &manifest, const CollectiveTimes *times)
 }
 
 timing::Forecast forecastOn(const timing::Layout &layout, const abi::Manifest &manifest) {
-  return timing::forecast(manifest, timing::readStep(manifest, abi::stepTimetable), layout);
+  return timing::forecastStep(manifest, layout);
 }
 
 void printOnCluster(const timing::Layout &layout, const abi::Manifest &manifest) {

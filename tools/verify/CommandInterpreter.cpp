@@ -108,7 +108,9 @@ void CommandInterpreter::runTimetable(std::string_view name, int64_t steps, cons
   begin();
   std::vector<abi::Unrolled> entries; // which tasks refer to
   for (int64_t rank = 0; rank < ranks(); ++rank)
-    for (const abi::TimedEntry &timed : entries.emplace_back(abi::timetableOf(roleOf(rank), name), steps))
+    for (const abi::TimedEntry &timed :
+         entries.emplace_back(abi::timetableOf(roleOf(rank), name), steps,
+                              watch.redoes ? &abi::timetableOf(roleOf(rank), abi::redoTimetable) : nullptr))
       if (!watch.takes || watch.takes(*timed.entry))
         states[rank].tasks.push_back({&listOf(rank, *timed.entry), timed});
   runTasks(watch);
@@ -117,7 +119,9 @@ void CommandInterpreter::runTimetable(std::string_view name, int64_t steps, cons
 int64_t CommandInterpreter::commandsIn(std::string_view timetable, const Watch &watch) {
   int64_t commands = 0;
   for (int64_t rank = 0; rank < ranks(); ++rank)
-    for (const abi::TimedEntry &timed : abi::unroll(abi::timetableOf(roleOf(rank), timetable), 1))
+    for (const abi::TimedEntry &timed :
+         abi::Unrolled(abi::timetableOf(roleOf(rank), timetable), 1,
+                       watch.redoes ? &abi::timetableOf(roleOf(rank), abi::redoTimetable) : nullptr))
       if (!watch.takes || watch.takes(*timed.entry))
         commands += listOf(rank, *timed.entry).commands_size();
   return commands;

@@ -54,9 +54,11 @@ public:
     Visit enter;                                            ///< before a rank runs an entry: fill in inputs, say
     Visit leave;                                            ///< after a rank has run an entry
     std::function<bool(const abi::TimetableEntry &)> takes; ///< which entries run; without it all
+    bool redoes = false;                                    ///< each step is followed by the timetable "redo"
   };
   /// Runs this many steps of a timetable: each rank the timetable of its role, at its own pace. Throws as run() does.
-  void runTimetable(std::string_view name, int64_t steps = 1, const Watch &watch = {});
+  void runTimetable(std::string_view name, int64_t steps, const Watch &watch);
+  void runTimetable(std::string_view name, int64_t steps = 1) { runTimetable(name, steps, Watch()); }
 
   /// Commands on all ranks together, of the entries that are selected in one step of a timetable.
   int64_t commandsIn(std::string_view timetable, const Watch &watch);

@@ -173,6 +173,7 @@ CommandInterpreter::Watch CommandSubject::watch(const ExpectedRun &run) {
     if (const ExpectedList *part = partOf(run, *entry.entry))
       keepWritten(rank, *entry.entry, end && part->microBatch ? *end : *part);
   };
+  watch.redoes = run.timetable == abi::stepTimetable && !run.onceAlone; // so that all that can run is compared
   if (run.onceAlone)
     watch.takes = [this](const abi::TimetableEntry &entry) { return !entry.has_micro_batch() && !isExchange(entry); };
   return watch;
@@ -214,6 +215,7 @@ void CommandSubject::runSteps(std::string_view timetable, const Inputs &inputs, 
   cuts.clear();
   CommandInterpreter::Watch watch;
   watch.leave = std::move(left);
+  watch.redoes = timetable == abi::stepTimetable;
   watch.enter = [&](int64_t rank, const abi::TimedEntry &timed) {
     for (const auto &[key, value] : inputs.at(static_cast<size_t>(timed.step + timed.entry->step())))
       if (const abi::Tensor *tensor = tensorOn(rank, key))

@@ -28,7 +28,8 @@ abi::Role timetableOf(int64_t accumulation, bool hasCopies) {
     add(functionOfMicroBatch(micro, accumulation)).set_micro_batch(micro);
   for (const StepFunction &function : stepFunctions) {
     bool generates = function.timetable == abi::promptTimetable || function.timetable == abi::generationTimetable;
-    if (function.microBatches != MicroBatches::None || generates ||
+    bool isOfDefinition = function.name != mlir::dt::function::assume; // which steps that overlap add
+    if (function.microBatches != MicroBatches::None || generates || !isOfDefinition ||
         (function.timetable == abi::refreshTimetable && !hasCopies))
       continue;
     abi::TimetableEntry &entry = add(function);

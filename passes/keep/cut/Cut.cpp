@@ -33,6 +33,7 @@ struct Cut : dtc::impl::CutBase<Cut> {
     cut.rankOf = dtc::stageRanksOf(getOperation());
     cut.splitsBackward = getOperation()->hasAttr(module_attr::splitsBackward);
     cut.asynchronous = getOperation()->hasAttr(module_attr::asynchronous);
+    cut.earlyUpdate = getOperation()->hasAttr(module_attr::earlyUpdate);
     if (failed(findLayers(functions)) || (cut.asynchronous && failed(requireWholeState(functions))))
       return signalPassFailure();
     writeStages();

@@ -1,5 +1,5 @@
-// The functions of stages that update by themselves: which parameters backward passes read, and what comes back to the
-// first stage.
+// The functions of stages that update before they exchange anything: which parameters backward passes read, and what comes
+// back through the stages.
 #include "passes/keep/cut/StageFunctions.h"
 
 using namespace mlir;
@@ -40,10 +40,19 @@ FailureOr<Value> StageFunctions::getFromFirstStage(Value value, int64_t rank) {
   return addArgument(partOf({rank, Once}), value.getType(), attributes, value.getLoc());
 }
 
-/// Each stage's backward pass returns it, for the stage's own update.
+/// Whether ranks read a result of the passes before any exchange: then it goes back through the stages with the
+/// gradients.
+bool StageFunctions::comesBackTo(OpOperand &result) {
+  PortAttr port = resultPort(original, result.getOperandNumber());
+  return port.getKind() == PortKind::Share &&
+         (homes.comesBack(result.get()) || (cut.earlyUpdate && port.getName() == stepTokenCount));
+}
+
+/// The backward pass of each rank's first stage, which is its last to run, returns it for the rank's own update.
 LogicalResult StageFunctions::returnFromEachStage(OpOperand &result) {
   DictionaryAttr attributes = original.getResultAttrDict(result.getOperandNumber());
-  for (int64_t stage = 0; stage < cut.stages(); ++stage) {
+  for (int64_t rank = 0; rank < cut.ranks; ++rank) {
+    int64_t stage = cut.stagesOf(rank).first();
     FailureOr<Value> value = get(result.get(), {stage, Backward});
     if (failed(value))
       return failure();

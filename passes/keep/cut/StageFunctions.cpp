@@ -394,13 +394,20 @@ LogicalResult StageFunctions::returnAll() {
     Operation *maker = result.get().getDefiningOp();
     if (!maker || homes.of(maker).isOnDemand())
       return original.emitError("result ") << result.getOperandNumber() << " is made by no stage of the pipeline";
-    if (homes.comesBack(result.get()) && portIn(attributes).getKind() == PortKind::Share) {
+    if (comesBackTo(result)) {
       if (failed(returnFromEachStage(result)))
         return failure();
       continue;
     }
     bool isExchanged = homes.readsExchanged(result);
     Pass pass = isExchanged ? Once : passOf(maker);
+    if (cut.earlyUpdate && pass == Once && portIn(attributes).getKind() == PortKind::ReducedGradient)
+      return original.emitError("overlap_steps: the gradient of ")
+             << portIn(attributes).getName()
+             << " is complete only behind all passes, where its parts are added (a tied "
+             << "embedding, say), and the update comes before that; untie it (tie_word_embeddings = false in the "
+                "model's "
+             << "config.json), or leave overlap_steps out";
     for (int64_t number : (isExchanged ? homes.exchangedOver(result.get()) : homes.of(maker).where).numbers()) {
       Part &part = partOf({number, pass});
       addResult(part, (isExchanged ? part.exchanged : part.values).lookup(result.get()),

@@ -17,6 +17,9 @@
 // Where stages update by themselves (StageCut::asynchronous), parameters may have changed between the two passes. So a
 // forward pass stashes the parameters that its backward pass reads, except in the last stage, where nothing comes
 // between the two.
+//
+// Where ranks update early (StageCut::earlyUpdate), the step's count of tokens reaches each rank with the last
+// micro-batch's gradient.
 #pragma once
 
 #include "passes/analysis/StoredValues.h"
@@ -89,6 +92,7 @@ private:
   mlir::LogicalResult clone(mlir::Operation *op, Place place);
   mlir::FailureOr<mlir::Value> contribution(mlir::Value value, int64_t rank, mlir::OpBuilder &builder);
   mlir::LogicalResult exchange(mlir::Value value);
+  bool comesBackTo(mlir::OpOperand &result);
   mlir::LogicalResult returnAll();
   mlir::LogicalResult returnFromEachStage(mlir::OpOperand &result);
   void finish();

@@ -34,6 +34,7 @@ struct StageCut {
   int64_t ranks = 1;
   bool splitsBackward = false; ///< gradients of inputs and of weights are computed in passes of their own
   bool asynchronous = false;   ///< each stage updates by itself after each backward pass
+  bool earlyUpdate = false;    ///< ranks update before they know what the others have
   llvm::MapVector<mlir::dt::LayerAttr, int64_t> stageOf;
 
   int64_t stages() const { return static_cast<int64_t>(rankOf.size()); }

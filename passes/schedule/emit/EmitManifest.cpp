@@ -72,6 +72,7 @@ static abi::Tensor::Kind kindOf(PortAttr port) {
   case PortKind::Output:
   case PortKind::Share:
     return abi::Tensor::OUTPUT;
+  case PortKind::Kept:
   case PortKind::Stash:
   case PortKind::WeightStash:
   case PortKind::GradientStash:
@@ -89,7 +90,7 @@ static void emitTensors(const ArenaLayout &arena, MeshAttr mesh, const abi::Mani
   for (auto [index, parameter] : llvm::enumerate(manifest.parameters()))
     indexOf[parameter.name()] = index;
   for (const PlacedTensor &tensor : arena.tensors()) {
-    if (tensor.port.isOfMicroBatch())
+    if (tensor.port.isOfMicroBatch() || tensor.port.getKind() == PortKind::Kept)
       continue;
     abi::Tensor &out = *role.add_tensors();
     out.set_name(tensor.port.getName().str());

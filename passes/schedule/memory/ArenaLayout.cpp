@@ -164,6 +164,7 @@ Holds holdsOf(PortAttr port) {
   return port.getKind() == PortKind::Parameter ? Holds::Parameters
          : port.getKind() == PortKind::Copy    ? Holds::Copies
          : port.getKind() == PortKind::Slot    ? Holds::Slots
+         : port.getKind() == PortKind::Kept    ? Holds::Kept
          : port.isGradient()                   ? Holds::Gradients
          : port.getKind() == PortKind::Cache   ? Holds::Caches
                                                : Holds::Interface;

@@ -32,7 +32,7 @@ uint64_t ArenaExtent::registeredSpaceEnd() const {
 std::vector<std::pair<std::string, uint64_t>> memoryUse(const ArenaExtent &arena,
                                                         const std::vector<HeldTensor> &tensors) {
   std::unordered_set<uint64_t> counted; // tensors that take over another's memory are at its offset
-  uint64_t state = 0, copies = 0, slots = 0, gradients = 0, caches = 0, interface = 0;
+  uint64_t state = 0, copies = 0, slots = 0, kept = 0, gradients = 0, caches = 0, interface = 0;
   uint64_t privateNamed = 0, sharedNamed = arena.shared;
   for (const HeldTensor &tensor : tensors) {
     if (arena.isOfSeveral(tensor.begin))
@@ -44,6 +44,7 @@ std::vector<std::pair<std::string, uint64_t>> memoryUse(const ArenaExtent &arena
     (tensor.holds == Holds::Parameters  ? state
      : tensor.holds == Holds::Copies    ? copies
      : tensor.holds == Holds::Slots     ? slots
+     : tensor.holds == Holds::Kept      ? kept
      : tensor.holds == Holds::Gradients ? gradients
      : tensor.holds == Holds::Caches    ? caches
                                         : interface) += tensor.end - tensor.begin;
@@ -52,7 +53,7 @@ std::vector<std::pair<std::string, uint64_t>> memoryUse(const ArenaExtent &arena
                                               {communication, arena.registeredSpaceEnd() - sharedNamed}};
   for (const PlacedSpace &space : arena.spaces)
     rest[spaceCategories[space.number]] += space.end() - space.base;
-  uint64_t alignment = arena.bytes - state - copies - slots - gradients - caches - interface;
+  uint64_t alignment = arena.bytes - state - copies - slots - kept - gradients - caches - interface;
   for (const auto &[category, bytes] : rest)
     alignment -= bytes;
   std::vector<std::pair<std::string, uint64_t>> use = {{"parameters", state},
@@ -64,6 +65,8 @@ std::vector<std::pair<std::string, uint64_t>> memoryUse(const ArenaExtent &arena
                                                        {"alignment", alignment}};
   if (copies) // few programs have them
     use.insert(use.begin() + 1, {"copies in 16 bits", copies});
+  if (kept) // those whose steps overlap
+    use.insert(use.begin() + (copies ? 3 : 2), {keptState.str(), kept});
   if (caches) // those that generate
     use.insert(use.begin() + 1, {"keys and values", caches});
   if (!arena.spaces.empty()) // a pipeline's

@@ -19,7 +19,7 @@ struct PlacedSpace {
 };
 
 /// What memory that lives for the whole run holds.
-enum class Holds { Parameters, Copies, Slots, Gradients, Caches, Interface };
+enum class Holds { Parameters, Copies, Slots, Kept, Gradients, Caches, Interface };
 
 /// A tensor that lives for the whole run. Several may be in the same memory.
 struct HeldTensor {

@@ -3,6 +3,7 @@
 #include "passes/choices/PipelineTimetable.h"
 #include "passes/schedule/Passes.h"
 #include "passes/schedule/timetables/AddTransfers.h"
+#include "passes/schedule/timetables/TurnedStep.h"
 
 #include "runtime/abi/timetables.h"
 #include "runtime/support/error.h"
@@ -126,8 +127,57 @@ private:
     FailureOr<NumberedRanks> step = stepEntries(stages);
     if (failed(step))
       return failure();
+    if (ranks > 1 && overlapSteps)
+      return addTurnedStep(*step);
     addTimetables(dtc::abi::stepTimetable, *step);
     return success();
+  }
+
+  /// Steps overlap behind an early update.
+  LogicalResult addTurnedStep(const NumberedRanks &step) {
+    dtc::EarlyPasses early = earlyPasses(step);
+    if (early.empty()) {
+      int64_t enough = ranks + ranks - 1;
+      return getOperation().emitError("overlap_steps: with this timetable and ")
+             << int64_t(accumulation) << " micro-batches all ranks end a step at the same time, so that none could begin "
+             << "the next one earlier; take zb-h2 or zbv, with " << enough << " micro-batches or more, or leave it out";
+    }
+    dtc::TransferFunctions transfers(getOperation());
+    std::vector<std::vector<dtc::RunEntry>> all = planEntries(dtc::abi::stepTimetable, step, transfers);
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      dtc::TurnedStep turned = dtc::turnStep(all[rank], early, dtc::OnceFunctions::of(getOperation(), rank), transfers);
+      addTimetable(dtc::abi::stepTimetable, rank, turned.period);
+      addTimetable(dtc::abi::redoTimetable, rank, turned.redo);
+    }
+    return success();
+  }
+
+  /// The first passes of each rank that have begun when the last rank ends the step before, if all passes take equally
+  /// long and no rank waits for the others. Only forward passes of micro-batches that do not end a sum, as long as what
+  /// they read comes from such passes, too.
+  dtc::EarlyPasses earlyPasses(const NumberedRanks &step) {
+    std::vector<size_t> counts =
+        timetables::begunBeforeEnd(planned, timetables::equalCosts(planned.stages()), static_cast<int32_t>(3 * ranks));
+    PassNumbers numbers = numberPasses(step);
+    dtc::EarlyPasses early;
+    for (bool changes = true; changes;) {
+      changes = false;
+      early.clear();
+      for (size_t rank = 0; rank < counts.size(); ++rank)
+        for (const NumberedEntry &each : ArrayRef(step[rank]).take_front(counts[rank]))
+          early.insert({each.entry.stage, each.entry.kind == timetables::Kind::Forward, each.entry.microBatch});
+      auto isEarly = [&](const timetables::Entry &entry) {
+        return entry.kind == timetables::Kind::Forward && numbers.lookup(entry) + 1 != accumulation &&
+               (entry.stage == 0 || early.contains({entry.stage - 1, true, entry.microBatch}));
+      };
+      for (size_t rank = 0; rank < counts.size(); ++rank)
+        for (size_t index = 0; index < counts[rank]; ++index)
+          if (!isEarly(step[rank][index].entry)) {
+            counts[rank] = index;
+            changes = true;
+          }
+    }
+    return early;
   }
 
   /// What a rank runs in a step that overlaps others.
@@ -218,6 +268,7 @@ private:
       }
       if (getOperation()->hasAttr(module_attr::splitsBackward))
         timetable = dtc::withSplitBackward(timetable);
+      planned = timetable;
       return numberEntries(timetable);
     } catch (const dtc::Error &error) {
       return getOperation().emitError(error.what());
@@ -226,7 +277,23 @@ private:
 
   /// Of all ranks that do anything in it: passes first, then what is done once.
   void addTimetables(std::string_view name, const NumberedRanks &entries) {
-    dtc::TransferFunctions transfers(getOperation());
+    std::vector<std::vector<dtc::RunEntry>> all = planEntries(name, entries, dtc::TransferFunctions(getOperation()));
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (DutyAttr duty = dutyOf(function); duty && isOnce(duty.getTask()) && duty.getTimetable() == name)
+        if (int64_t rank = dtc::roleOf(function); rank >= 0 && rank < ranks)
+          all[rank].push_back({function});
+    for (auto [rank, its] : llvm::enumerate(all))
+      if (!its.empty())
+        addTimetable(name, static_cast<int64_t>(rank), dtc::placeEntries(its));
+  }
+
+  void addTimetable(std::string_view name, int64_t rank, ArrayRef<EntryAttr> entries) {
+    timetables.push_back(TimetableAttr::get(&getContext(), StringAttr::get(&getContext(), name), rank, entries));
+  }
+
+  /// The passes of each rank, with their transfers.
+  std::vector<std::vector<dtc::RunEntry>> planEntries(std::string_view name, const NumberedRanks &entries,
+                                                      const dtc::TransferFunctions &transfers) {
     PassFunctions functions = passFunctionsOf(name);
     std::vector<std::vector<dtc::PlannedPass>> passes(ranks);
     PassNumbers numbers = numberPasses(entries);
@@ -234,15 +301,7 @@ private:
       for (const NumberedEntry &each : its)
         if (func::FuncOp function = find(functions, each.entry, numbers.lookup(each.entry)))
           passes[rank].push_back({function, each.entry.microBatch, each.at});
-    std::vector<std::vector<dtc::RunEntry>> all = dtc::addTransfers(passes, transfers);
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (DutyAttr duty = dutyOf(function); duty && isOnce(duty.getTask()) && duty.getTimetable() == name)
-        if (int64_t rank = dtc::roleOf(function); rank >= 0 && rank < ranks)
-          all[rank].push_back({function});
-    for (auto [rank, its] : llvm::enumerate(all))
-      if (!its.empty())
-        timetables.push_back(TimetableAttr::get(&getContext(), StringAttr::get(&getContext(), name),
-                                                static_cast<int64_t>(rank), dtc::placeEntries(its)));
+    return dtc::addTransfers(passes, transfers);
   }
 
   static PassNumbers numberPasses(const NumberedRanks &entries) {
@@ -305,6 +364,7 @@ private:
   }
 
   int64_t ranks = 1;
+  timetables::Timetable planned; ///< of a step
   SmallVector<Attribute> timetables;
 };
 

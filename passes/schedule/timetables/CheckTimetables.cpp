@@ -75,7 +75,7 @@ LogicalResult checkTimetables(ModuleOp module, int64_t number, ArrayRef<func::Fu
     ports.add(function);
   abi::JudgedLists lists = ports.take();
   for (const abi::Timetable &timetable : role.timetables()) {
-    bool isStep = timetable.name() == abi::stepTimetable;
+    bool isStep = timetable.name() == abi::stepTimetable || timetable.name() == abi::redoTimetable;
     std::string fault = abi::findPassFault(role, timetable, lists, stagesOf(module), isStep ? microBatches : 0);
     if (fault.empty())
       fault = abi::findPlaceFault(role, timetable, lists);

@@ -6,6 +6,7 @@
 #include "dialect/IR/Marks.h"
 #include "dialect/IR/Ops.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "runtime/abi/timetables.h"
 
 namespace dtc {
 #define GEN_PASS_DEF_INSERTTRANSFERS
@@ -44,7 +45,17 @@ struct InsertTransfers : dtc::impl::InsertTransfersBase<InsertTransfers> {
       if (SmallVector<unsigned> sent = dtc::sentBy(function);
           !sent.empty() && !isLocal(function, resultPort(function, sent.front())) && !known.sentOf(function))
         known.add(makeSent(function));
+      if (needsDrop(function, known))
+        known.add(makeDrop(function));
     }
+  }
+
+  /// Forward passes may have been begun with parameters that are undone; then what they have sent is not read.
+  static bool needsDrop(func::FuncOp function, const dtc::TransferFunctions &known) {
+    SmallVector<unsigned> received = dtc::receivedFor(function);
+    return function->getParentOp()->hasAttr(module_attr::earlyUpdate) && dutyOf(function).getTask() == Task::Forward &&
+           dutyOf(function).getTimetable() == StringRef(dtc::abi::stepTimetable) && !received.empty() &&
+           !isLocal(function, argumentPort(function, received.front())) && !known.dropOf(function);
   }
 
   /// Awaits a received value where it is first read. The await has the location and the marks of its reader, since what
@@ -133,6 +144,24 @@ struct InsertTransfers : dtc::impl::InsertTransfersBase<InsertTransfers> {
     copy.setAllResultAttrs(
         llvm::map_to_vector(indices, [&](unsigned index) { return function.getArgAttrDict(index); }));
     return copy;
+  }
+
+  /// Waits for what was begun to be received, and leaves it there unread.
+  static func::FuncOp makeDrop(func::FuncOp function) {
+    SmallVector<unsigned> indices = dtc::receivedFor(function);
+    auto types = llvm::map_to_vector(indices, [&](unsigned index) { return function.getArgumentTypes()[index]; });
+    auto attributes = llvm::map_to_vector(indices, [&](unsigned index) { return function.getArgAttrDict(index); });
+    func::FuncOp drop = makeFunction(function, ".drop", types, {});
+    drop.setAllArgAttrs(attributes);
+    OpBuilder builder = OpBuilder::atBlockEnd(&drop.front());
+    for (auto [argument, index] : llvm::zip_equal(drop.getArguments(), indices)) {
+      Operation *await = *function.getArgument(index).user_begin();
+      auto over =
+          AwaitOp::create(builder, await->getLoc(), argument.getType(), argument, argumentPort(function, index));
+      mark(over, marksOf(await));
+    }
+    func::ReturnOp::create(builder, drop.getLoc());
+    return drop;
   }
 
   static func::FuncOp makeSent(func::FuncOp function) {
