@@ -75,6 +75,14 @@ inline ModelSetup smallSetup(const std::string &model, const Layout &layout, Mod
   return setup;
 }
 
+/// Bytes of a rank in a category of `dtc inspect`.
+inline uint64_t memoryOf(const abi::Role &role, std::string_view category) {
+  for (const abi::MemoryUse &use : role.memory())
+    if (use.category() == category)
+      return use.bytes();
+  return 0;
+}
+
 class CompiledModel {
 public:
   explicit CompiledModel(const ModelSetup &setup) {
@@ -88,6 +96,7 @@ public:
     CompileOptions options;
     options.what.accumulation = setup.accumulation;
     options.what.asynchronous = overlapsSteps(setup.timetable);
+    options.what.earlyUpdate = setup.choices.overlapSteps;
     // Takes effect: the gradients of random parameters are larger.
     options.what.clipNorm = options.what.asynchronous ? 0 : 0.5;
     options.what.optimizer = setup.optimizer;

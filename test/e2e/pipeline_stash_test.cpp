@@ -21,13 +21,6 @@ const abi::Space &spaceOf(const abi::Role &role, std::string_view name) {
   throw std::logic_error("no such space");
 }
 
-uint64_t memoryOf(const abi::Role &role, std::string_view category) {
-  for (const abi::MemoryUse &use : role.memory())
-    if (use.category() == category)
-      return use.bytes();
-  return 0;
-}
-
 // GPipe keeps m micro-batches; 1F1B min(m, p - stage), naive one. A micro-batch's bytes are the same in all.
 TEST(Stash, HoldsAsManyMicroBatchesAsTheTimetableHasUnderWay) {
   for (int64_t accumulation : {2, 6}) {

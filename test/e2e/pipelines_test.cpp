@@ -136,6 +136,40 @@ TEST(SlicedCrossings, ComputeWhatWholeFunctionsDo) {
       }
 }
 
+class OverlappingSteps : public testing::TestWithParam<std::tuple<const char *, Pipeline, const char *>> {};
+
+// Clipping takes effect, so only an update that is redone is right.
+TEST_P(OverlappingSteps, AreRedoneAsWholeFunctionsDoThem) {
+  auto [model, pipeline, timetable] = GetParam();
+  int64_t ranks = std::string_view(pipeline.mesh) == "pp=4" ? 4 : 2;
+  std::map<std::string, int64_t> symbols = smallSymbols(model);
+  symbols["layers"] = 2 * ranks;
+  Choices choices;
+  choices.overlapSteps = true;
+  CompiledModel compiled({.model = model,
+                          .mesh = pipeline.mesh,
+                          .strategy = pipeline.strategy,
+                          .accumulation = 2 * ranks,
+                          .symbols = symbols,
+                          .timetable = timetable,
+                          .choices = choices});
+  ASSERT_TRUE(compiled.expectation);
+  verify::VerifyReport report = verify::verify(*compiled.expectation, compiled.manifest);
+  EXPECT_EQ(report.failure, "");
+  EXPECT_GT(report.comparisons.size(), 4u * compiled.manifest.parameters_size());
+  EXPECT_EQ(abi::stepsAhead(compiled.manifest, abi::stepTimetable), 1);
+  for (const abi::Role &role : compiled.manifest.roles()) {
+    EXPECT_TRUE(abi::mayRedo(role));
+    EXPECT_EQ(memoryOf(role, "state before an early update"),
+              memoryOf(role, "parameters") + memoryOf(role, "optimizer state"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, OverlappingSteps,
+                         testing::Combine(testing::Values("llama-small"), testing::ValuesIn(ofSeveralStages),
+                                          testing::Values("zb-h2", "zbv")),
+                         [](const auto &info) { return testName(info.param); });
+
 /// Rows of a CSV file, for two ranks with a stage each and four micro-batches.
 struct OwnTimetable {
   const char *rows;
