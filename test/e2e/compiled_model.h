@@ -5,6 +5,7 @@
 #include "mlir/IR/DialectRegistry.h"
 #include "passes/choices/PipelineTimetable.h"
 #include "passes/pipelines/Compile.h"
+#include "runtime/abi/manifest.pb.h"
 #include "tools/verify/Statements.h"
 #include "tools/verify/Verify.h"
 
@@ -14,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace dtc::test {
 
