@@ -188,13 +188,6 @@ private:
   std::mt19937_64 random;
 };
 
-uint64_t memoryOf(const abi::Role &role, std::string_view category) {
-  for (const abi::MemoryUse &use : role.memory())
-    if (use.category() == category)
-      return use.bytes();
-  return 0;
-}
-
 /// For how many micro-batches of a rank's stages one pass of `begin` has run, or runs, and none of `end` has ended, at
 /// most. A whole backward pass is both of its parts.
 int64_t mostBetween(const std::vector<Entry> &list, Kind begin, Kind end) {
