@@ -14,7 +14,7 @@ FailureOr<Value> StageFunctions::getStashedParameter(BlockArgument parameter, in
     return failure();
   handOn(partOf({stage, Forward}), *own, parameter, PortKind::Stash);
   Part &backward = partOf({stage, Backward});
-  return backward.values[parameter] = takeOver(backward, parameter, PortKind::Stash);
+  return backward.values[parameter] = takeOver(backward, parameter, parameter.getType(), PortKind::Stash);
 }
 
 /// The attributes of the share that each stage returns a value as.

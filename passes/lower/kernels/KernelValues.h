@@ -21,6 +21,10 @@ public:
   mlir::Value splatConstant(mlir::Type type, mlir::TypedAttr element);
   mlir::Value add(mlir::Value a, mlir::Value b) { return mlir::arith::AddIOp::create(*this, loc, a, b); }
   mlir::Value mul(mlir::Value a, mlir::Value b) { return mlir::arith::MulIOp::create(*this, loc, a, b); }
+  /// A number, not negative, as an index.
+  mlir::Value asIndex(mlir::Value number) {
+    return mlir::arith::IndexCastUIOp::create(*this, loc, getIndexType(), number);
+  }
   /// base + index elements of this type.
   mlir::Value element(mlir::Type type, mlir::Value base, mlir::Value index);
   /// Accesses an address that is a multiple of `alignment` bytes; 0: of the elements' size.

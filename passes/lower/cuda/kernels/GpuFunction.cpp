@@ -140,16 +140,12 @@ Value GpuFunction::workgroupMemory(Type element, int64_t size) {
   return function.addWorkgroupAttribution(type, builder.loc);
 }
 
-static Value asIndex(CodeBuilder &builder, Value number) {
-  return arith::IndexCastUIOp::create(builder, builder.loc, builder.getIndexType(), number);
-}
-
 void GpuFunction::storeShared(CodeBuilder &builder, Value value, Value memory, Value index) {
-  memref::StoreOp::create(builder, builder.loc, value, memory, asIndex(builder, index));
+  memref::StoreOp::create(builder, builder.loc, value, memory, builder.asIndex(index));
 }
 
 Value GpuFunction::loadShared(CodeBuilder &builder, Value memory, Value index) {
-  return memref::LoadOp::create(builder, builder.loc, memory, asIndex(builder, index));
+  return memref::LoadOp::create(builder, builder.loc, memory, builder.asIndex(index));
 }
 
 void GpuFunction::barrier(CodeBuilder &builder) { gpu::BarrierOp::create(builder, builder.loc); }

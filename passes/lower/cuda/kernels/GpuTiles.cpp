@@ -183,12 +183,8 @@ Value GpuTiles::workgroupMemory(Type element, int64_t count) {
   return function.addWorkgroupAttribution(MemRefType::get({count}, element, MemRefLayoutAttrInterface(), space), loc);
 }
 
-static Value asIndex(CodeBuilder &builder, Value number) {
-  return arith::IndexCastUIOp::create(builder, builder.loc, builder.getIndexType(), number);
-}
-
 Value GpuTiles::fromMemory(Value memory, Value index) {
-  return memref::LoadOp::create(*this, loc, memory, asIndex(*this, index));
+  return memref::LoadOp::create(*this, loc, memory, asIndex(index));
 }
 
 Value GpuTiles::addressOf(Value memory, Value index) {
@@ -201,5 +197,5 @@ Value GpuTiles::addressOf(Value memory, Value index) {
 }
 
 void GpuTiles::toMemory(Value value, Value memory, Value index) {
-  memref::StoreOp::create(*this, loc, value, memory, asIndex(*this, index));
+  memref::StoreOp::create(*this, loc, value, memory, asIndex(index));
 }
