@@ -116,15 +116,15 @@ std::vector<std::string> programWords(const std::string &program, const std::str
   return words;
 }
 
-nlohmann::ordered_json toJson(const EvalOptions &options, const EvaluationResult &result) {
+nlohmann::ordered_json answerJson(const EvalOptions &options, const EvaluationResult &result) {
   nlohmann::ordered_json answer = {{"model", options.model}};
-  answer.update(dtc::toJson(result.all));
+  answer.update(dtc::answerJson(result.all));
   answer["windows"] = result.windows;
   answer["tokens_per_second"] = result.all.tokens / result.seconds;
   if (options.byDocument)
     answer["documents"] = nlohmann::ordered_json::array();
   for (const LossSum &document : result.documents)
-    answer["documents"].push_back(dtc::toJson(document));
+    answer["documents"].push_back(dtc::answerJson(document));
   return answer;
 }
 
@@ -155,7 +155,7 @@ int evaluate(const EvalOptions &options) {
   if (int code = runHere(programWords(program, result, isChecked, options)))
     return code;
   EvaluationResult found = EvaluationResult::read(MappedFile(result).text());
-  options.json ? printJson(toJson(options, found)) : print(found);
+  options.json ? printJson(answerJson(options, found)) : print(found);
   return 0;
 }
 
