@@ -118,13 +118,13 @@ std::vector<std::string> programWords(const std::string &program, const std::str
 
 nlohmann::ordered_json answerJson(const EvalOptions &options, const EvaluationResult &result) {
   nlohmann::ordered_json answer = {{"model", options.model}};
-  answer.update(dtc::answerJson(result.all));
+  answer.update(dtc::toJson(result.all));
   answer["windows"] = result.windows;
   answer["tokens_per_second"] = result.all.tokens / result.seconds;
   if (options.byDocument)
     answer["documents"] = nlohmann::ordered_json::array();
   for (const LossSum &document : result.documents)
-    answer["documents"].push_back(dtc::answerJson(document));
+    answer["documents"].push_back(dtc::toJson(document));
   return answer;
 }
 

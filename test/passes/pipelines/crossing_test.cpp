@@ -33,7 +33,7 @@ levels { name: "network" latency: 1e-6 bandwidth: 1e9 }
   return cluster;
 }
 
-const Case twoStages = {"two_stages", "gpt-small", "pp=2,tp=2", "megatron", 4};
+const Case twoStagesOfTwo = {"two_stages", "gpt-small", "pp=2,tp=2", "megatron", 4};
 
 /// Elements of what stages send: of the smallest and of the largest message.
 std::pair<int64_t, int64_t> sentElements(const abi::Manifest &manifest) {
@@ -62,7 +62,7 @@ int countGathers(const abi::Manifest &manifest) {
 TEST(Crossing, IsSlicedWhereLinksBetweenStagesAreSlower) {
   for (auto [within, between, way] :
        {std::tuple(1e12, 4e6, "sliced"), {1e12, 1e12, "whole"}, {4e6, 1e12, "whole"}}) {
-    Compilation compilation(twoStages);
+    Compilation compilation(twoStagesOfTwo);
     std::unique_ptr<Planner> planner = compilation.makePlanner();
     timing::Layout layout(twoNodes(within, between), planner->mesh());
     compilation.options.layout = &layout;
@@ -88,7 +88,7 @@ TEST(Crossing, IsSlicedWhereLinksBetweenStagesAreSlower) {
 }
 
 TEST(Crossing, IsWholeWithoutCostsUnlessAChoiceSaysSo) {
-  Compilation compilation(twoStages);
+  Compilation compilation(twoStagesOfTwo);
   std::unique_ptr<Planner> planner = compilation.makePlanner();
   FailureOr<CompiledProgram> open = planner->compile({}, /*generateCode=*/false);
   Choices choices;
@@ -113,7 +113,7 @@ TEST(Crossing, IsNoChoiceWhereNothingCanBeSliced) {
 }
 
 TEST(Crossing, IsSaidForEachCutOrOnceForAll) {
-  Compilation compilation(twoStages);
+  Compilation compilation(twoStagesOfTwo);
   std::unique_ptr<Planner> planner = compilation.makePlanner();
   Choices choices;
   choices.crossing = {"sliced", "whole"};
