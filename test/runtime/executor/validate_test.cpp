@@ -30,7 +30,7 @@ constexpr int64_t Huge = std::numeric_limits<int64_t>::max();
 
 const Hostile Numbers[] = {
     {"Version", [](Manifest &m) { m.set_version(1); },
-     "another version of dtc (its manifest has version 1, this one reads 16)"},
+     "another version of dtc (its manifest has version 1, this one reads 17)"},
     {"NoRole", [](Manifest &m) { m.clear_roles(); }, "its 0 roles are played by 0 of 4 ranks"},
     {"RoleOfOneRank", [](Manifest &m) { addRanks(*m.mutable_roles(0), 3, 1); }, "its 1 roles are played by 1 of 4 ranks"},
     {"RoleOfNobody", [](Manifest &m) { addRanks(*m.mutable_roles(0), 4, 1); }, "rank 4 of 4, which does not exist"},

@@ -183,7 +183,11 @@ TEST_F(ValidateTimetableTest, OfTheNextStepsPlaceNothingIsReadForThisOne) {
 /// One micro-batch a step, whose stash moves on from place to place.
 class TurningTest : public ValidateTimetableTest {
 protected:
-  TurningTest() { manifest.mutable_training()->set_accumulation(1); }
+  TurningTest() {
+    abi::Training &training = *manifest.mutable_training();
+    training.set_global_batch(training.global_batch() / training.accumulation());
+    training.set_accumulation(1);
+  }
 
   /// `turns`: of each entry, in the stash's space.
   std::string refusal(const Plan &period, const std::vector<uint32_t> &turns) {
