@@ -137,9 +137,11 @@ const ExpectedList *CommandSubject::partOf(const ExpectedRun &run, const abi::Ti
   return nullptr;
 }
 
+/// State only once: an entry of the part, such as the end of a send, may come behind an update.
 void CommandSubject::provide(int64_t rank, const ExpectedList &part, bool onlyState) {
+  bool isNew = begun.insert({rank, &part}).second;
   for (const auto &[key, value] : part.provided)
-    if (const abi::Tensor *tensor = tensorOn(rank, key); tensor && (!onlyState || key.isState()))
+    if (const abi::Tensor *tensor = tensorOn(rank, key); tensor && (key.isState() ? isNew : !onlyState))
       provideOn(rank, *tensor, key, value);
 }
 
@@ -158,14 +160,13 @@ const ExpectedList *CommandSubject::endOfSums(const ExpectedRun &run) const {
 
 CommandInterpreter::Watch CommandSubject::watch(const ExpectedRun &run) {
   CommandInterpreter::Watch watch;
-  begun.assign(commands.ranks(), false);
+  begun.clear();
   watch.enter = [&](int64_t rank, const abi::TimedEntry &entry) {
     const ExpectedList *part = partOf(run, *entry.entry);
     if (!part || isExchange(*entry.entry))
       return;
-    if (part->microBatch && !begun[rank] && part != &run.parts.front()) // another than the first one comes first
+    if (part->microBatch) // another than the first one may come first
       provide(rank, run.parts.front(), /*onlyState=*/true);
-    begun[rank] = begun[rank] || part->microBatch;
     provide(rank, *part, /*onlyState=*/false);
   };
   watch.leave = [this, &run, end = endOfSums(run)](int64_t rank, const abi::TimedEntry &entry) {

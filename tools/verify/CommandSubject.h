@@ -5,6 +5,7 @@
 #include "tools/verify/CommandInterpreter.h"
 #include "tools/verify/Subject.h"
 
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -64,7 +65,7 @@ private:
   std::vector<std::vector<std::string>> executed;   ///< lists of each rank, in order
   /// What entries have left of a part's results, by rank.
   std::map<const ExpectedList *, std::map<std::pair<const abi::Tensor *, int64_t>, mlir::dt::HostTensor>> kept;
-  std::vector<bool> begun; ///< of each rank: whether the run has come to a micro-batch there
+  std::set<std::pair<int64_t, const ExpectedList *>> begun;           ///< ranks, and parts whose state they have got
   const ExpectedList *current = nullptr;                              ///< the part whose results are read
   std::map<const mlir::dt::HostTensor *, mlir::dt::HostTensors> cuts; ///< of the tensors that are provided in a run
 };

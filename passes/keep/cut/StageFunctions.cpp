@@ -132,13 +132,16 @@ void StageFunctions::handOn(Part &part, Value value, Value of, PortKind kind) {
   addResult(part, value, portAttributes(PortAttr::get(of.getContext(), kind, nameOf(of, handedOn).getValue())));
 }
 
-/// As what a pass of a stage returns a value: as the original does, else as a rank's own share.
+/// As what a pass of a stage returns a value: as the original does, else as a rank's own share. An early update comes
+/// between passes and exchange, and reads outputs that are assumed.
 DictionaryAttr StageFunctions::returnedAs(Value value, int64_t stage) {
   for (OpOperand &use : value.getUses())
-    if (use.getOwner() == original.front().getTerminator())
-      if (auto attributes = original.getResultAttrDict(use.getOperandNumber());
-          portIn(attributes).getKind() != PortKind::Share)
+    if (use.getOwner() == original.front().getTerminator()) {
+      auto attributes = original.getResultAttrDict(use.getOperandNumber());
+      PortKind kind = portIn(attributes).getKind();
+      if (kind != PortKind::Share && !(kind == PortKind::Output && cut.earlyUpdate))
         return ofStage(attributes, stage);
+    }
   std::string name = nameOf(value, shares).str();
   if (!(homes.of(value).where & cut.stagesOf(cut.rankOf[stage])).hasOne())
     name += " of stage " + std::to_string(stage);
