@@ -97,13 +97,15 @@ bool StepRunner::isFinite() const {
          (!executor.hasTensor(output::gradientNorm.name) || std::isfinite(executor.scalar(output::gradientNorm.name)));
 }
 
-/// What the running step of `now` runs of a timetable: entries for steps of the run that is under way.
+/// What the running step of `now` runs of a timetable: entries for steps of the run that is under way. Ranks that meet
+/// are at the same step, which may be the running one of one of them alone.
 void StepRunner::runEntries(const abi::Timetable &timetable, const Now &now, const Fill &fill, int from) {
   for (int i = from; i < timetable.period_size(); ++i) {
     const abi::TimetableEntry &entry = timetable.period(i);
     int64_t step = now.step + entry.step();
     if (step < first || step >= end)
       continue;
+    executor.beginStep(step + 1);
     if (entry.turns().empty()) {
       fill(entry, now);
       run(entry);
@@ -113,6 +115,7 @@ void StepRunner::runEntries(const abi::Timetable &timetable, const Now &now, con
     fill(placed, now);
     run(placed);
   }
+  executor.beginStep(now.step + 1);
 }
 
 /// Decides which steps are begun before this one ends. All ranks decide the same. A run that was to end soon ends
