@@ -145,9 +145,10 @@ static std::vector<Culprit> difference(std::vector<Culprit> longer, const std::v
   return longer;
 }
 
-/// Behind the first exchange of a run all steps are alike, but for the last.
+/// All steps are alike but for the first of a run, before which others begin, and for the last ones, behind which none
+/// do.
 static Forecast forecastInARow(const abi::Manifest &manifest, const Layout &layout, const Conditions &conditions) {
-  constexpr int64_t steps = 3;
+  const int64_t steps = abi::stepsAhead(manifest, abi::stepTimetable) + 2;
   Forecast shorter = forecast(manifest, readStep(manifest, abi::stepTimetable, steps), layout, conditions);
   Forecast result = forecast(manifest, readStep(manifest, abi::stepTimetable, steps + 1), layout, conditions);
   result.seconds -= shorter.seconds;
@@ -169,7 +170,7 @@ static Forecast forecastInARow(const abi::Manifest &manifest, const Layout &layo
 }
 
 Forecast forecastStep(const abi::Manifest &manifest, const Layout &layout, const Conditions &conditions) {
-  if (abi::stepsAhead(manifest, abi::stepTimetable) > 0 && abi::mayRedo(manifest.roles(0)))
+  if (abi::stepsAhead(manifest, abi::stepTimetable) > 0)
     return forecastInARow(manifest, layout, conditions);
   return forecast(manifest, readStep(manifest, abi::stepTimetable), layout, conditions);
 }

@@ -59,9 +59,8 @@ private:
   double mean(double RankForecast::*part) const;
 };
 
-/// What a training step of a program takes: by itself, or, where steps overlap and may be redone, one of many in a row
-/// that are not. Of such a step the lower bound is the work of the busiest rank. Throws Error (BadInput) where steps
-/// overlap otherwise.
+/// What a training step of a program takes: by itself, or, where steps overlap, one of many in a row, none of which is
+/// redone. Of such a step the lower bound is the work of the busiest rank.
 Forecast forecastStep(const abi::Manifest &manifest, const Layout &layout, const Conditions &conditions = {});
 
 /// `step` was read from `manifest`, whose mesh `layout` has laid out.

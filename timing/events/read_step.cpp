@@ -143,8 +143,8 @@ private:
 Step readStep(const abi::Manifest &manifest, std::string_view timetable, int64_t steps) {
   if (steps == 1 && abi::stepsAhead(manifest, timetable) > 0)
     throw Error(ExitCode::BadInput,
-                "the program's steps overlap, so that a step by itself shows nothing of how long steps "
-                "take in a row; that cannot be predicted yet: leave the cluster file out");
+                "the program's steps overlap, and what happens in one by itself says little about many in a row; 'dtc "
+                "inspect --cluster' says how long a step takes");
   Step step;
   step.mesh = manifest.mesh();
   step.groups.assign(manifest.groups().begin(), manifest.groups().end());

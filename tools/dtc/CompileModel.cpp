@@ -330,7 +330,7 @@ ProfiledStages LoadedModel::stagesByProfile(const StageProfile &profile) {
 }
 
 /// Where a pipeline is cut. Without a cluster or a profile, or where the user says it, it can only be remarked on. Where
-/// steps overlap, nothing is predicted yet.
+/// steps overlap, plans are not compared yet.
 void LoadedModel::chooseStages(CompileOptions &options) {
   if (request.profile) {
     if (!isPipeline(request, context))

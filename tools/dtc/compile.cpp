@@ -195,20 +195,16 @@ void describeOn(const timing::Layout &layout, const CompiledProgram &compiled, c
   const abi::Manifest &manifest = compiled.manifest;
   for (const Room &room : roomOf(manifest, layout))
     say("{}: fits on {}: {}\n", program, layout.cluster().name(), roomText(room));
-  bool overlaps = abi::stepsAhead(manifest, abi::stepTimetable) > 0;
-  if (overlaps && abi::mayRedo(manifest.roles(0)))
-    for (const std::string &line : forecastLines(layout, timing::forecastStep(manifest, layout)))
-      say("{}: {}\n", program, line);
-  else if (overlaps)
-    say("{}: how long a step takes cannot be predicted yet where steps overlap\n", program);
-  if (manifest.has_generation() || overlaps)
+  if (manifest.has_generation())
     return;
-  timing::Step step = timing::readStep(manifest, abi::stepTimetable);
-  timing::Forecast forecast = timing::forecast(manifest, step, layout);
+  timing::Forecast forecast = timing::forecastStep(manifest, layout);
   if (compiled.searched)
     say("{}: {}\n", program, searchedText(*compiled.searched, forecast));
   for (const std::string &line : forecastLines(layout, forecast))
     say("{}: {}\n", program, line);
+  if (abi::stepsAhead(manifest, abi::stepTimetable) > 0)
+    return; // remedies look at a step by itself
+  timing::Step step = timing::readStep(manifest, abi::stepTimetable);
   for (const std::string &line : remedyLines(layout, manifest, step, program, model))
     say("{}: {}\n", program, line);
 }

@@ -12,7 +12,7 @@ CollectiveTimes::CollectiveTimes(const abi::Manifest &manifest, const timing::La
     : manifest(manifest), onLayout(layout) {
   if (manifest.has_generation())
     return; // a program without a step; its collectives still take their time
-  timing::Forecast forecast = timing::forecast(manifest, timing::readStep(manifest, abi::stepTimetable), layout);
+  timing::Forecast forecast = timing::forecastStep(manifest, layout);
   step = forecast.seconds;
   for (const timing::Culprit &culprit : forecast.culprits)
     waits.emplace(std::pair(culprit.list, culprit.command), culprit);
