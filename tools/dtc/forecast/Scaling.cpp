@@ -92,7 +92,7 @@ private:
       step.mesh = meshFor(request.mesh, devices);
       abi::Manifest manifest = request.compile(step.mesh, batch);
       timing::Layout layout(cluster, manifest.mesh());
-      timing::Forecast forecast = timing::forecast(manifest, timing::readStep(manifest, abi::stepTimetable), layout);
+      timing::Forecast forecast = timing::forecastStep(manifest, layout);
       step.batch = manifest.training().global_batch();
       step.threads = layout.deviceOf(0).threads();
       step.seconds = forecast.seconds;
