@@ -4,6 +4,7 @@
 #include "test/timing/timetables/published.h"
 
 #include "runtime/abi/commands.h"
+#include "runtime/abi/roles.h"
 #include "runtime/abi/timetables.h"
 #include "runtime/executor/validate.h"
 
