@@ -143,7 +143,7 @@ class Messages(DriverTest):
         self.assertIn("give the mesh an axis pp", self.refusal("llama-small", "dp=2"))
         self.assertIn("cannot be kept in versions yet", self.refusal("llama-small", "dp=2,pp=2", "--strategy", "zero3"))
 
-    def test_no_step_is_drawn_or_predicted(self):
+    def test_no_step_is_drawn_or_simulated_by_itself(self):
         self.assertIn("its steps overlap, so that it has no step to draw by itself",
                       self.dtc("schedule", "--timetable", "pipedream", "--stages", 4, "--microbatches", 4, code=3))
         program = self.compile("program", "llama-small", "--mesh", "pp=2", "--timetable", "pipedream", **SETTINGS)

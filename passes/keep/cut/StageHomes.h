@@ -5,8 +5,7 @@
 //               embeddings)
 //   backward    outside the layers: to the first of the stages that made its operands
 //   update      done once a step, so it belongs to ranks along the pipeline, which may have several stages each: to
-//   those
-//               that have its operands (those of a parameter), or to all
+//               those that have its operands (those of a parameter), or to all
 //   on demand   what depends on parameters alone, or on what the host fills alone (masks, conversions, random numbers),
 //               belongs to nobody: who reads it makes it
 //
