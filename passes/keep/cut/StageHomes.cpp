@@ -188,7 +188,8 @@ static bool narrows(Operation *op) {
 }
 
 /// What the next stage of a pass only converts to a narrower type is converted where it is made, and crosses the cut in
-/// that type. Then the conversion belongs to the layer of what it converts.
+/// that type. Then the conversion belongs to the layer of what it converts, and to the pass that hands on: of a split
+/// backward pass, the one for the gradients of inputs.
 void StageHomes::convertBeforeCut(Operation *op) const {
   Operation *maker = narrows(op) && !isUpdate(op) ? op->getOperand(0).getDefiningOp() : nullptr;
   LayerAttr layer = marksOf(op).layer;
@@ -200,6 +201,8 @@ void StageHomes::convertBeforeCut(Operation *op) const {
   op->setLoc(maker->getLoc());
   op->removeAttr(layerAttr);
   mark(op, {marksOf(maker).layer, {}});
+  if (!isForward(op))
+    op->setAttr(directionAttr, DirectionAttr::get(op->getContext(), Direction::InputGradient));
 }
 
 FailureOr<Home> StageHomes::placeOperation(Operation *op) {

@@ -230,3 +230,30 @@ func.func @micro(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w">}, %v: tens
   return %y : tensor<4xf32>
 }
 }
+
+// -----
+
+// Where the backward pass is split, its first part does the conversion and hands on, also where only gradients of weights
+// read it.
+// CHECK-LABEL: func.func @micro_last.inputs.1(
+// CHECK: %[[D0:.*]] = dt.contract
+// CHECK-NEXT: %[[NARROW:.*]] = dt.convert %[[D0]] {dt.direction = #dt.direction<input_gradient>, dt.layer = #dt.layer<"h"[1]>} : tensor<8x8xf32> -> tensor<8x8xbf16>
+// CHECK-NEXT: return %[[NARROW]]
+// CHECK-LABEL: func.func @micro_last.weights.0(
+// CHECK-SAME: tensor<8x8xbf16> {dt.port = #dt.port<received_gradient
+
+module attributes {dt.mesh = #dt.mesh<"pp" = 2>, dt.splits_backward} {
+func.func @micro_last(%w0: tensor<8x8xbf16> {dt.port = #dt.port<parameter "h.0.w">},
+                      %w1: tensor<8x8xf32> {dt.port = #dt.port<parameter "h.1.w">},
+                      %x: tensor<8x8xbf16> {dt.port = #dt.port<input "x">})
+    -> (tensor<8x8xbf16> {dt.port = #dt.port<reduced_gradient "h.0.w">},
+        tensor<8x8xf32> {dt.port = #dt.port<reduced_gradient "h.1.w">}) {
+  %y0 = dt.contract "ab,bc->ac" %x, %w0 {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[0]>} : tensor<8x8xbf16>, tensor<8x8xbf16> -> tensor<8x8xf32> loc("h.0")
+  %y1 = dt.contract "ab,bc->ac" %y0, %w1 {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[1]>} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32> loc("h.1")
+  %d0 = dt.contract "ac,bc->ab" %y1, %w1 {dt.direction = #dt.direction<input_gradient>, dt.layer = #dt.layer<"h"[1]>} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32> loc("h.1.d0")
+  %g1 = dt.contract "ab,ac->bc" %y0, %y1 {dt.direction = #dt.direction<weight_gradient>, dt.layer = #dt.layer<"h"[1]>} : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
+  %n = dt.convert %d0 {dt.direction = #dt.direction<weight_gradient>, dt.layer = #dt.layer<"h"[0]>} : tensor<8x8xf32> -> tensor<8x8xbf16>
+  %g0 = dt.contract "ab,ac->bc" %x, %n {dt.direction = #dt.direction<weight_gradient>, dt.layer = #dt.layer<"h"[0]>} : tensor<8x8xbf16>, tensor<8x8xbf16> -> tensor<8x8xbf16>
+  return %g0, %g1 : tensor<8x8xbf16>, tensor<8x8xf32>
+}
+}
