@@ -206,7 +206,7 @@ LogicalResult setStages(ModuleOp module, const CompileOptions &options, const Ch
     if (!options.what.asynchronous)
       return module.emitError(choices.timetable) << ": the module's update waits for all stages (asynchronous)";
     module->setAttr(module_attr::asynchronous, builder.getUnitAttr());
-    return success();
+    return setCrossing(module, choices);
   }
   if (choices.overlapSteps && failed(setEarlyUpdate(module, options, ranks)))
     return failure();

@@ -158,6 +158,14 @@ class Messages(DriverTest):
             self.assertIn(f"\n  {passes}\n", said)
         self.dtc("verify", program)
 
+    def test_a_choice_of_how_cuts_are_crossed_is_replayed(self):
+        choices = self.directory / "choices.toml"
+        choices.write_text('crossing = "sliced"\n')
+        program = self.compile("program", "llama-small", "--mesh", "pp=2,tp=2", "--timetable", "pipedream", "--choices", choices,
+                               **SETTINGS)
+        self.assertIn("crossing = 'sliced'\n", self.dtc("inspect", program, "--choices"))
+        self.assertIn("all agree", self.dtc("verify", program, "--no-code"))
+
     def test_a_loss_that_is_not_finite_ends_the_run(self):
         program = self.compile("program", "llama-small", "--mesh", "pp=2", "--timetable", "pipedream", **SETTINGS)
         said = self.dtc("run", program, "--data", self.data, "--out", self.directory / "out", "--threads", 1, "--set",
