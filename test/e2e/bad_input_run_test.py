@@ -129,6 +129,20 @@ class BadModels(DriverTest):
         self.assertIn("it holds the most stashes, 1, at 0F0 (stage 0, micro-batch 0), 0B0 (stage 0, micro-batch 0), 0F1 "
                       "(stage 0, micro-batch 1), 0B1 (stage 0, micro-batch 1) and 4 more entries of its timetable", message)
 
+    def test_a_memory_limit_counts_stashes_from_before_a_step(self):
+        """Where steps overlap: zb-h2 holds 2 p - 1 stashes on its first rank, one of them begun in the step before; PipeDream
+        holds p there."""
+        config = json.loads((self.model / "config.json").read_text())
+        (self.model / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
+        words = ["--memory-limit", "20000", "--mesh", "pp=2", "--set"]
+        message = self.compile_refused(*words, "accumulation=4", "--set", "global_batch=4", "--timetable", "zb-h2", "--overlap-steps")
+        self.assertIn("it holds the most stashes, 3, at 0F2 (stage 0, micro-batch 2), 0I0 (stage 0, micro-batch 0), 0W0 "
+                      "(stage 0, micro-batch 0), 0F3 (stage 0, micro-batch 3) and 2 more entries of its timetable", message)
+        message = self.compile_refused(*words, "accumulation=1", "--set", "global_batch=1", "--set", "clip_norm=0",
+                                       "--timetable", "pipedream")
+        self.assertIn("it holds the most stashes, 2, at 0F0 (stage 0, micro-batch 0), 0B0 (stage 0, micro-batch 0) of its "
+                      "timetable", message)
+
 
 class BadRuns(DriverTest):
     def setUp(self):

@@ -145,9 +145,9 @@ private:
 
 } // namespace
 
-/// Calls see(entry, held) for the entries of a rank: how many stashes there are while the entry runs.
-template <typename See> static void followStashes(const std::vector<Entry> &list, See &&see) {
-  int64_t held = 0;
+/// Calls see(entry, held) for the entries of a rank: how many stashes there are while the entry runs. `held`: before
+/// the first.
+template <typename See> static void followStashes(const std::vector<Entry> &list, int64_t held, See &&see) {
   for (size_t at = 0; at < list.size(); ++at) {
     bool paired = list[at].withNext;
     auto starts = [&](const Entry &entry) { return entry.kind == Kind::Forward ? 1 : 0; };
@@ -166,12 +166,12 @@ std::vector<int64_t> peakStashes(const Timetable &timetable) {
   return peaks;
 }
 
-StashPeak stashPeak(const std::vector<Entry> &list) {
+StashPeak stashPeak(const std::vector<Entry> &list, int64_t held) {
   StashPeak peak;
-  followStashes(list, [&](const Entry &entry, int64_t held) {
-    if (held > peak.stashes)
-      peak = {held, {}};
-    if (held == peak.stashes)
+  followStashes(list, held, [&](const Entry &entry, int64_t stashes) {
+    if (stashes > peak.stashes)
+      peak = {stashes, {}};
+    if (stashes == peak.stashes)
       peak.entries.push_back(entry);
   });
   return peak;
@@ -180,7 +180,7 @@ StashPeak stashPeak(const std::vector<Entry> &list) {
 static std::string findOverfull(const Timetable &timetable, int64_t most) {
   std::string fault;
   for (size_t rank = 0; rank < timetable.ranks.size() && fault.empty(); ++rank)
-    followStashes(timetable.ranks[rank], [&](const Entry &entry, int64_t held) {
+    followStashes(timetable.ranks[rank], 0, [&](const Entry &entry, int64_t held) {
       if (held > most && fault.empty())
         fault = fmt::format("rank {}: at {} it holds {} stashes, and may hold {}", rank, describe(entry), held, most);
     });

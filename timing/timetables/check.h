@@ -30,6 +30,7 @@ struct StashPeak {
   int64_t stashes = 0;
   std::vector<Entry> entries; ///< in their order; of two that are co-scheduled the first
 };
-StashPeak stashPeak(const std::vector<Entry> &list);
+/// `held`: the stashes that are there before the list.
+StashPeak stashPeak(const std::vector<Entry> &list, int64_t held = 0);
 
 } // namespace dtc::timetables

@@ -81,7 +81,8 @@ struct PlanMemory : dtc::impl::PlanMemoryBase<PlanMemory> {
 
   /// The entries of the rank's timetable at which the most micro-batches are under way; of a pipeline alone.
   void noteMostStashes(InFlightDiagnostic &error, int64_t role) {
-    dtc::timetables::StashPeak peak = dtc::timetables::stashPeak(passesOf(role));
+    Passes passes = passesOf(role);
+    dtc::timetables::StashPeak peak = dtc::timetables::stashPeak(passes.entries, passes.held);
     if (dtc::rolesOf(getOperation()) == 1 || peak.stashes == 0)
       return;
     constexpr size_t shown = 4;
@@ -90,13 +91,18 @@ struct PlanMemory : dtc::impl::PlanMemoryBase<PlanMemory> {
     llvm::interleaveComma(entries.take_front(shown), note,
                           [&](const dtc::timetables::Entry &entry) { note << dtc::timetables::describe(entry); });
     if (entries.size() > shown)
-      note << " and " << entries.size() - shown << " more entries";
+      note << " and " << entries.size() - shown << (entries.size() == shown + 1 ? " more entry" : " more entries");
     note << " of its timetable";
   }
 
+  struct Passes {
+    std::vector<dtc::timetables::Entry> entries;
+    int64_t held = 0; ///< stashes before the first: where steps overlap, of forward passes that are ahead
+  };
+
   /// The passes of a step, as the rank's timetable has them.
-  std::vector<dtc::timetables::Entry> passesOf(int64_t role) {
-    std::vector<dtc::timetables::Entry> passes;
+  Passes passesOf(int64_t role) {
+    Passes passes;
     auto timetables = getOperation()->getAttrOfType<ArrayAttr>(module_attr::timetables);
     if (!timetables)
       return passes;
@@ -105,10 +111,15 @@ struct PlanMemory : dtc::impl::PlanMemoryBase<PlanMemory> {
         continue;
       for (EntryAttr entry : timetable.getEntries())
         if (auto function = getOperation().lookupSymbol<func::FuncOp>(entry.getFunction()))
-          if (std::optional<dtc::timetables::Kind> kind = kindOf(dutyOf(function).getTask()))
-            passes.push_back({.kind = *kind,
-                              .stage = static_cast<int32_t>(dutyOf(function).getStage()),
-                              .microBatch = static_cast<int32_t>(entry.getMicroBatch())});
+          if (std::optional<dtc::timetables::Kind> kind = kindOf(dutyOf(function).getTask())) {
+            passes.entries.push_back({.kind = *kind,
+                                      .stage = static_cast<int32_t>(dutyOf(function).getStage()),
+                                      .microBatch = static_cast<int32_t>(entry.getMicroBatch())});
+            if (*kind == dtc::timetables::Kind::Forward)
+              passes.held += entry.getStep();
+            else if (dtc::timetables::givesWeightGradient(*kind))
+              passes.held -= entry.getStep();
+          }
     }
     return passes;
   }

@@ -90,6 +90,9 @@ TEST(Check, NamesTheEntriesWithTheMostStashes) {
   EXPECT_EQ(peakOf("0F0,0I0,0W0,0F1,0I1,0F2,0W1,0I2,0W2\n"), "2 0F2 0W1");
   EXPECT_EQ(peakOf("0F0,(0F1;0B0)OVERLAP_F_B,0B1\n"), "2 0F1");
   EXPECT_EQ(stashPeak({}).stashes, 0);
+  // Where steps overlap, some are there before the list.
+  EXPECT_EQ(stashPeak(readCsv("0B0,0F0\n", "mine").ranks[0], /*held=*/3).stashes, 3);
+  EXPECT_EQ(stashPeak(readCsv("0F0,0B0\n", "mine").ranks[0], /*held=*/3).stashes, 4);
 }
 
 TEST(Check, NamesWeightGradientsOutOfOrder) {
