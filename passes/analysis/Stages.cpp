@@ -22,11 +22,28 @@ SmallVector<int64_t> stageRanksOf(ModuleOp module) {
 }
 
 std::vector<int64_t> evenCut(int64_t count, ArrayRef<int64_t> rankOf) {
-  auto stages = static_cast<int64_t>(rankOf.size());
-  bool hasSeveral = *llvm::max_element(rankOf) + 1 < stages;
-  std::vector<int64_t> layers(rankOf.size());
-  for (int64_t layer = 0; layer < count; ++layer)
-    ++layers[static_cast<size_t>(hasSeveral ? layer % stages : layer * stages / count)];
+  auto stages = static_cast<int64_t>(rankOf.size()), ranks = *llvm::max_element(rankOf) + 1;
+  std::vector<int64_t> layers(rankOf.size()), ofRanks(static_cast<size_t>(ranks));
+  if (ranks == stages) {
+    for (int64_t layer = 0; layer < count; ++layer)
+      ++layers[static_cast<size_t>(layer * stages / count)];
+    return layers;
+  }
+  auto add = [&](size_t stage, int64_t more) {
+    layers[stage] += more;
+    ofRanks[static_cast<size_t>(rankOf[stage])] += more;
+  };
+  const int64_t each = count / stages;
+  for (size_t stage = 0; stage < layers.size(); ++stage)
+    add(stage, each);
+  for (int64_t left = count % stages; left > 0; --left) {
+    size_t next = layers.size();
+    for (size_t stage = 0; stage < layers.size(); ++stage)
+      if (layers[stage] == each && (next == layers.size() || ofRanks[static_cast<size_t>(rankOf[stage])] <
+                                                                 ofRanks[static_cast<size_t>(rankOf[next])]))
+        next = stage;
+    add(next, 1);
+  }
   return layers;
 }
 

@@ -35,8 +35,8 @@ struct LayerCut {
 LayerCut costOfCut(const StageCutCosts &costs, std::vector<int64_t> layers);
 
 /// At most `most` cuts, the best first; each stage has a layer at least, and there must be as many layers as stages.
-/// The even cut (passes/analysis/Stages.h) is among them unless there are `most` better ones. Cuts whose slowest rank takes more than twice as
-/// long as that of the even cut are left out. Equal input gives equal output.
+/// The even cut (passes/analysis/Stages.h) is among them unless there are `most` better ones. Cuts whose slowest rank
+/// takes more than twice as long as that of the even cut are left out. Equal input gives equal output.
 std::vector<LayerCut> bestCuts(const StageCutCosts &costs, size_t most);
 
 } // namespace dtc

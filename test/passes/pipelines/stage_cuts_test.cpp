@@ -135,7 +135,9 @@ TEST(StageCuts, ManyStagesARank) {
 TEST(StageCuts, EvenOnesAreEvenOverRanks) {
   EXPECT_EQ(evenCut(6, {0, 1, 2, 3}), (std::vector<int64_t>{2, 1, 2, 1}));
   EXPECT_EQ(evenCut(6, {0, 1, 0, 1}), (std::vector<int64_t>{2, 2, 1, 1}));
-  for (const std::vector<int64_t> &rankOf : {std::vector<int64_t>{0, 1, 2, 0, 1, 2}, {0, 1, 2, 2, 1, 0}})
+  EXPECT_EQ(evenCut(6, {0, 0, 1, 1}), (std::vector<int64_t>{2, 1, 2, 1}));
+  for (const std::vector<int64_t> &rankOf :
+       {std::vector<int64_t>{0, 1, 2, 0, 1, 2}, {0, 1, 2, 2, 1, 0}, {0, 0, 1, 1, 2, 2}})
     for (int64_t count = 6; count < 20; ++count) {
       std::vector<int64_t> layers = evenCut(count, rankOf), ofRanks(3);
       for (size_t stage = 0; stage < layers.size(); ++stage)
