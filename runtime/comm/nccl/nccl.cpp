@@ -3,6 +3,7 @@
 #include "runtime/abi/commands.h"
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/resolve.h"
+#include "runtime/abi/written.h"
 #include "runtime/support/error.h"
 
 #include <algorithm>
@@ -92,13 +93,15 @@ nccl::UniqueId NcclCommunicator::agreeOnId() {
   return id;
 }
 
-/// All ranks take part in each split, one split after the other.
+/// All ranks take part in each split, one split after the other, in the manifest's order: which splits there are must
+/// not depend on the rank.
 void NcclCommunicator::makeMembers() {
   std::set<uint32_t> transfers = groupsOfTransfers(manifest);
   for (Group &group : groupsOf(manifest, rank())) {
-    bool hasTransfers = transfers.contains(static_cast<uint32_t>(members.size()));
+    auto index = static_cast<uint32_t>(members.size());
+    bool hasTransfers = transfers.contains(index);
     Member &member = members.emplace_back(Member{std::move(group)});
-    if (member.group.size() == 1)
+    if (abi::membersOf(manifest.groups(static_cast<int>(index))) == 1)
       continue;
     nccl::Config config;
     config.blocking = 1;
