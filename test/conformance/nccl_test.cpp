@@ -103,8 +103,8 @@ TEST_F(NcclFailure, TwoCommandsInFlightHaveOneOrder) {
   }
 }
 
-// In Megatron-LM#5240 ranks make communicators in an order of their own, that of their messages, and wait for each other
-// for ever. Here ranks are left out of groups that come before some of theirs. A group of one needs no communicator.
+// In Megatron-LM#5240 ranks make communicators in an order of their own, that of their messages, and wait for each
+// other for ever. Here ranks are left out of groups that come before theirs. A group of one needs no communicator.
 TEST_F(NcclFailure, AllRanksMakeGroupsInOneOrder) {
   const std::vector<std::vector<int>> groups = {{0, 1}, {1}, {1, 2}, {0, 2}};
   program.mutable_mesh()->mutable_axes(0)->set_size(3);

@@ -43,6 +43,7 @@ const Case cases[] = {
      "1 (role b) sends only after its wait in list 'b' (command 1) for the receive of 'a' from rank 0, which rank 0 "
      "(role a) sends only after its wait in list 'a' (command 1)"},
     {"CrossedWellOrdered", {"send a 1, wait a, recv b 1, wait b", "recv a 0, wait a, send b 0, wait b"}, {}, ""},
+    // pytorch#172668: rank 0 runs 0SEND_F1, 2RECV_F0 and rank 1 runs 1SEND_F0, 1RECV_F1.
     {"BothSendFirst",
      {"send F1 1, recv F0 1, wait F0, wait F1", "send F0 0, recv F1 0, wait F1, wait F0"},
      {},
@@ -81,6 +82,8 @@ const Case cases[] = {
      "its step can hang: rank 0 (role a) waits in list 'a' (command 1) for the send of 'a' to rank 1, which rank 1 "
      "(role b) receives only after its wait in list 'b' (command 1) for the receive of 'b' from rank 0, which rank 0 "
      "(role a) sends only after its wait in list 'a' (command 1)"},
+    // As in pytorch#188833, a receive that is posted early holds up the sends behind it. There it costs time; here what
+    // is received needs one of them.
     {"PrefetchedReceive",
      {"recv y 1, send x 1, wait x, wait y", "recv x 0, wait x, send y 0, wait y"},
      {},
@@ -91,6 +94,7 @@ const Case cases[] = {
      {"recv y 1 on 1, send x 1 on 0, wait x, wait y", "recv x 0 on 0, wait x, send y 0 on 1, wait y"},
      {{0}, {1}},
      ""},
+    // As in pytorch#165664, a receive is posted where its sender was scheduled. There it costs time, too.
     {"ReceivePostedWhereItsSenderWasScheduled",
      {"send f 1, wait f", "recv f 0, wait f, recv b 2, send g 2, wait g, wait b", "recv g 1, wait g, send b 1, wait b"},
      {},
@@ -141,6 +145,7 @@ const Case cases[] = {
      {"sum a on 0, wait a", "sum a on 0, wait a", "sum a on 0, wait a"},
      {{0, {0, 2}}},
      "rank 1 is no member of group 0, which its lists name"},
+    // Megatron-LM#5100: all ranks of a ring send to the one before, receive from it, and only then turn to the next.
     {"FixedOrderOfNeighbours",
      {"send s0 3, recv r0 3, send t0 1, recv u0 1, wait s0, wait r0, wait t0, wait u0",
       "send s1 0, recv r1 0, send t1 2, recv u1 2, wait s1, wait r1, wait t1, wait u1",

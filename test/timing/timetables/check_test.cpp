@@ -45,7 +45,8 @@ TEST(Check, NamesEntriesOfARankThatComeTooEarly) {
             "rank 0: 0B0 (stage 0, micro-batch 0) is co-scheduled with 0F0, which it needs");
 }
 
-// As in pytorch#172668: each waits for what the other does after its own wait.
+// Each waits for what the other does after its own wait, in whatever order messages move. Where passes are in a right
+// order and messages are not, as in pytorch#172668, timing/certify refuses: see BothSendFirst in certify_test.cpp.
 TEST(Check, NamesRanksThatWaitForEachOther) {
   EXPECT_EQ(faultIn("0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1\n"),
             "the ranks wait for each other for ever: rank 0 waits at 0B0 (stage 0, micro-batch 0) for 1B0 of rank 1; "
