@@ -154,4 +154,4 @@ class Balance(PipelineTest):
 
 
 if __name__ == "__main__":
-    main()
+    main(at_once=2)

@@ -217,7 +217,6 @@ class Checkpoints(PipelineTest):
                    self.directory / "pp=4.out/checkpoints/step-000005")
         self.assertEqual(self.losses("again"), whole["pp=4"][5:])
 
-
     # Stages of two ranks become one of another, and the other way round.
     def test_go_on_with_other_stages_a_rank(self):
         model, settings = self.tiny(8, tie_word_embeddings=True), {**SETTINGS, "checkpoint_every": 5, "dropout": 0.1}
@@ -331,7 +330,7 @@ class BadInput(PipelineTest):
             self.assertEqual(self.layers(program), "[2, 2, 1, 1]")
             self.assertNotIn("times the mean", said)
         uneven = self.directory / "uneven.toml"
-        uneven.write_text("[stages]\nlayers = [2, 1, 2, 1]\n")
+        uneven.write_text("layers = [2, 1, 2, 1]\n")
         said = self.dtc("compile", model, *self.words(), "--timetable", "interleaved", "--choices", uneven, "--remarks", "-o", program)
         self.assertRegex(said, r"stages 0 and 2 take 1\.\d+ times the mean; \[stages\] layers = \[\d, \d, \d, \d\] would take 1\.\d+\n")
         self.assertIn("a pipeline of 8 stages (mesh axis 'pp') needs as many layers, and the model has 6; make the axis shorter, "
