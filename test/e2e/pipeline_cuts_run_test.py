@@ -149,6 +149,8 @@ class Balance(PipelineTest):
         other = self.compile("of-four", self.untied, "--mesh", "pp=2", **SETTINGS)
         self.assertIn("another program ran there", self.dtc("balance", "--run", out, other, "--data", self.data, code=3))
         self.assertIn("--data", self.dtc("balance", "--run", out, program, code=2))
+        self.assertIn("-o: goes before the program: dtc balance OPTIONS PROGRAM ARGUMENTS",
+                      self.dtc("balance", "--run", out, program, "--data", self.data, "-o", self.directory / "other", code=2))
         (out / "trace.json").unlink()
         self.assertIn("the run has no trace.json", self.dtc("balance", "--run", out, program, "--data", self.data, code=3))
 

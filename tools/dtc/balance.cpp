@@ -51,13 +51,17 @@ std::string valueIn(const std::vector<std::string> &command, const std::string &
   return value;
 }
 
-void requireWords(const BalanceOptions &options) {
+void requireWords(const CLI::App &verb, const BalanceOptions &options) {
   if (options.command.empty())
     throw CLI::RequiredError("PROGRAM");
   if (options.command.front().empty())
     throw CLI::ValidationError("PROGRAM", "the value is empty; is a variable not set?");
   if (options.command.front().starts_with('-'))
     throw CLI::ExtrasError({options.command.front()});
+  for (size_t at = 1; at < options.command.size(); ++at)
+    if (std::string word = options.command[at].substr(0, options.command[at].find('='));
+        word.starts_with('-') && verb.get_option_no_throw(word))
+      throw CLI::ValidationError(word, "goes before the program: dtc balance OPTIONS PROGRAM ARGUMENTS");
   if (!valueIn(options.command, "--resume").empty())
     throw CLI::ValidationError("--resume", "'dtc balance' goes on from the newest checkpoint of --run; leave it out");
   if (valueIn(options.command, "--data").empty())
@@ -140,7 +144,7 @@ void dtc::addBalance(CLI::App &app, int &exitCode) {
   verb->prefix_command(); // all words from the first one that is not ours belong to the program
   verb->callback([options, verb, &exitCode] {
     options->command = verb->remaining();
-    requireWords(*options);
+    requireWords(*verb, *options);
     exitCode = balance(*options);
   });
 }
