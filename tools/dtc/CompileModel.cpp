@@ -311,7 +311,7 @@ void LoadedModel::searchTimetable(CompileOptions &options) {
 ProfiledStages LoadedModel::chooseByProfile(const CompileOptions &options, const StageProfile &profile) {
   if (overlapsSteps(options.choices.timetable) || options.choices.overlapSteps)
     throw Error(ExitCode::BadInput, "no cut is chosen by a profile where steps overlap (--timetable pipedream, "
-                                    "--overlap-steps): write the cut ([stages] layers of --choices)");
+                                    "--overlap-steps): write the cut (layers, in a file for --choices)");
   Diagnostics diagnostics(context, withoutWarnings(request));
   std::unique_ptr<Planner> planner = Planner::create(*model.module, options);
   mlir::FailureOr<ProfiledStages> found = mlir::failure();

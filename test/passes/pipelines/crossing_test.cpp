@@ -101,6 +101,19 @@ TEST(Crossing, IsWholeWithoutCostsUnlessAChoiceSaysSo) {
   EXPECT_EQ(sentElements(sliced->manifest), std::pair(int64_t(128), int64_t(128)));
 }
 
+TEST(Crossing, IsAsChosenWhereStepsOverlap) {
+  Compilation compilation(Case{"pipedream", "llama-small", "pp=2,tp=2", "megatron"});
+  compilation.options.what.asynchronous = true;
+  compilation.options.what.clipNorm = 0;
+  Choices choices;
+  choices.timetable = "pipedream";
+  choices.crossing = {"sliced"};
+  FailureOr<CompiledProgram> program = compilation.makePlanner()->compile(choices, /*generateCode=*/false);
+  ASSERT_TRUE(succeeded(program));
+  EXPECT_THAT(program->manifest.choices(), HasSubstr("crossing = 'sliced'\n"));
+  EXPECT_GT(countGathers(program->manifest), 0);
+}
+
 // With sequence parallelism ranks over tp have nothing in common, and without tp there are none: no choice is stored.
 TEST(Crossing, IsNoChoiceWhereNothingCanBeSliced) {
   for (const Case &setup : {Case{"sequence", "gpt-small", "pp=2,tp=2", "megatron-sp", 4},
