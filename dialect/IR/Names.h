@@ -16,8 +16,8 @@ inline constexpr llvm::StringLiteral stageLayers = "dt.stage_layers", stages = "
 /// The rank along the pipeline of each stage, where ranks have several; and, if present, that backward passes are split
 /// into gradients of inputs and of weights. The timetable decides both.
 inline constexpr llvm::StringLiteral stageRanks = "dt.stage_ranks", splitsBackward = "dt.splits_backward";
-/// How what crosses each cut of a pipeline travels, "whole" or "sliced" (passes/keep/cut/Crossings.h): where a choice says
-/// so, and once the module has been cut, where anything could be sliced.
+/// How what crosses each cut of a pipeline travels, "whole" or "sliced" (passes/keep/cut/Crossings.h): where a choice
+/// says so, and once the module has been cut, where anything could be sliced.
 inline constexpr llvm::StringLiteral crossing = "dt.crossing";
 /// Of a module with timetables, if present: a stage adds its micro-batches up in the order in which the step's timetable
 /// has them, which is not ascending.

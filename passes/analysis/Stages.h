@@ -14,9 +14,9 @@ namespace dtc {
 int64_t ranksAlongPipeline(mlir::ModuleOp module);
 /// The rank along the pipeline of each stage: as `dt.stage_ranks` says, else each rank has one stage.
 llvm::SmallVector<int64_t> stageRanksOf(mlir::ModuleOp module);
-/// How many of `count` layers each stage has where nobody chose: as evenly as possible. Layers left over are spread along
-/// the pipeline. Where ranks have several stages, each goes to the first stage without one of the ranks with the fewest
-/// layers, so that ranks are even, too. `rankOf`: of each stage, its rank.
+/// How many of `count` layers each stage has where nobody chose: as evenly as possible. Layers left over are spread
+/// along the pipeline. Where ranks have several stages, each goes to the first stage without one of the ranks with the
+/// fewest layers, so that ranks are even, too. `rankOf`: of each stage, its rank.
 std::vector<int64_t> evenCut(int64_t count, llvm::ArrayRef<int64_t> rankOf);
 /// The stage of each of a model's `count` layers, in order: as the module's `dt.stage_layers` says, else as evenly as
 /// possible. Empty if the attribute is for other stages or another number of layers.

@@ -134,8 +134,8 @@ static CrossingCosts crossingCosts(ModuleOp module, const CompileOptions &option
   abi::Group alongPipeline;
   emitAxis(AxisRefAttr::whole(StringAttr::get(module.getContext(), pipelineAxis)), mesh, *alongPipeline.add_axes());
   CrossingCosts costs;
-  costs.send = [layout = options.layout, ranks = Mesh(emitMesh(mesh)).group(0, alongPipeline).ranks](
-                   int64_t from, int64_t to, double bytes) {
+  costs.send = [layout = options.layout,
+                ranks = Mesh(emitMesh(mesh)).group(0, alongPipeline).ranks](int64_t from, int64_t to, double bytes) {
     int level = layout->levelBetween(ranks[static_cast<size_t>(from)], ranks[static_cast<size_t>(to)]);
     return timing::transferCost(layout->cluster(), level, bytes).seconds;
   };
@@ -247,7 +247,8 @@ LogicalResult runPhases(ModuleOp module, const CompileOptions &options, const Ch
   if (failed(run(Phase::What, [&](OpPassManager &manager) { buildWhatPipeline(manager, options.what); })) ||
       failed(run(Phase::Where, [&](OpPassManager &manager) { buildWherePipeline(manager, options.where); })) ||
       (first <= Phase::Keep && last >= Phase::Keep && failed(setStages(module, options, choices))) ||
-      failed(run(Phase::Keep, [&](OpPassManager &manager) { buildKeep(manager, keep, crossingCosts(module, options)); })) ||
+      failed(run(Phase::Keep,
+                 [&](OpPassManager &manager) { buildKeep(manager, keep, crossingCosts(module, options)); })) ||
       failed(run(Phase::How,
                  [&](OpPassManager &manager) {
                    setTarget(module, options.target);

@@ -55,8 +55,8 @@ struct ResultConflicts {
   }
 };
 
-/// Of a copy of what a stage hands on as it came, where ranks update before they exchange anything: a parameter, or what
-/// goes back through all.
+/// Of a copy of what a stage hands on as it came, where ranks update before they exchange anything: a parameter, or
+/// what goes back through all.
 Marks marksOfPass(func::FuncOp function) {
   DutyAttr duty = dutyOf(function);
   Operation *module = function->getParentOp();

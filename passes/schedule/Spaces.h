@@ -32,10 +32,19 @@ enum Space : uint32_t {
 enum class Part : uint8_t { Private, Shared, Host };
 
 /// The names in the manifest and in `dtc inspect`.
-inline constexpr std::array<llvm::StringLiteral, numSpaces> spaceNames = {
-    "private",  "registered",     "stash",              "stash of collectives", "sent",
-    "received", "sent gradients", "received gradients", "weight stash",         "weight stash of collectives",
-    "gradient stash", "gradient stash of collectives", "host"};
+inline constexpr std::array<llvm::StringLiteral, numSpaces> spaceNames = {"private",
+                                                                          "registered",
+                                                                          "stash",
+                                                                          "stash of collectives",
+                                                                          "sent",
+                                                                          "received",
+                                                                          "sent gradients",
+                                                                          "received gradients",
+                                                                          "weight stash",
+                                                                          "weight stash of collectives",
+                                                                          "gradient stash",
+                                                                          "gradient stash of collectives",
+                                                                          "host"};
 
 /// The categories for bytes in spaces that belong to no tensor of the whole run.
 inline constexpr llvm::StringLiteral activations = "activations and workspace", communication = "communication buffers",

@@ -27,15 +27,9 @@ inline constexpr Output evaluationLossSum{"eval_loss_sum"}, evaluationTokenCount
 /// Only in programs that generate: [rows, vocabulary].
 inline constexpr Output logits{"next_logits"};
 
-inline constexpr const Output *all[] = {&lossSum,
-                                        &tokenCount,
-                                        &updateApplied,
-                                        &updateHolds,
-                                        &gradientNorm,
-                                        &gradientSquareSums,
-                                        &localLossSum,
-                                        &evaluationLossSum,
-                                        &evaluationTokenCount};
+inline constexpr const Output *all[] = {&lossSum,      &tokenCount,        &updateApplied,
+                                        &updateHolds,  &gradientNorm,      &gradientSquareSums,
+                                        &localLossSum, &evaluationLossSum, &evaluationTokenCount};
 } // namespace output
 
 } // namespace dtc::abi

@@ -119,10 +119,11 @@ std::string PassCheck::checkTurns(const TimetableEntry &entry) {
     if (turns == 0)
       continue;
     if (turns > of.places())
-      return fmt::format("{} through {} places of space '{}', which has {}", runs(entry), turns, of.name(), of.places());
+      return fmt::format("{} through {} places of space '{}', which has {}", runs(entry), turns, of.name(),
+                         of.places());
     if (place >= turns)
-      return fmt::format("{} from place {} on of the {} places of space '{}' that it takes turns in", runs(entry), place,
-                         turns, of.name());
+      return fmt::format("{} from place {} on of the {} places of space '{}' that it takes turns in", runs(entry),
+                         place, turns, of.name());
     const TimetableEntry *first = turning.try_emplace(space, &entry).first->second;
     if (first->turns(space) != turns)
       return fmt::format("{} through {} places of space '{}', and {} through {}", runs(entry), turns, of.name(),

@@ -1,9 +1,9 @@
-// PipeDream: the command lists of all ranks, over several steps in a row, against a plain simulation of its definition, in
-// f64, with dropout and ignored targets; and what stages keep.
+// PipeDream: the command lists of all ranks, over several steps in a row, against a plain simulation of its definition,
+// in f64, with dropout and ignored targets; and what stages keep.
 //
-// In step k, stage s computes with the parameters that have had max(0, k - d) of the updates since the steps began, where
-// d = p - 1 - s; its update changes the newest. So a gradient is that of whole functions whose parameters are each of the
-// version of their stage.
+// In step k, stage s computes with the parameters that have had max(0, k - d) of the updates since the steps began,
+// where d = p - 1 - s; its update changes the newest. So a gradient is that of whole functions whose parameters are
+// each of the version of their stage.
 #include "test/e2e/compiled_model.h"
 
 #include "runtime/abi/addresses.h"

@@ -1,7 +1,7 @@
-// Properties of pipelines drawn at random: stages, micro-batches, cuts, timetables with a name and of files, other axes.
-// The compiler accepts each, its ranks never wait for each other for ever, it keeps as many stashes of each kind as the
-// timetable holds, and its command lists compute what whole tensors do, in f64. Files with a mistake are refused with
-// the entry.
+// Properties of pipelines drawn at random: stages, micro-batches, cuts, timetables with a name and of files, other
+// axes. The compiler accepts each, its ranks never wait for each other for ever, it keeps as many stashes of each kind
+// as the timetable holds, and its command lists compute what whole tensors do, in f64. Files with a mistake are refused
+// with the entry.
 #include "test/e2e/compiled_model.h"
 #include "test/long_tests.h"
 #include "test/refusal.h"

@@ -150,15 +150,14 @@ struct StashPlaces {
 // The papers' formulas, rank by rank; whatever stays until the weight gradients has as many places. Timetables whose
 // stages are the same have places of the same size: their bytes differ by how many there are.
 TEST(Stash, OfLaterTimetablesHasThePlacesOfTheirFormulas) {
-  const StashPlaces formulas[] = {
-      {"interleaved", 8, {11, 9, 7, 5}},    // (v - 1) p + 2 (p - rank) - 1, with v = 2
-      {"interleaved", 12, {15, 13, 11, 9}}, // v = 3
-      {"zb-h1", 4, {4, 4, 4, 4}},           // p
-      {"zb-h2", 4, {7, 7, 7, 7}},           // 2p - 1
-      {"zbv", 8, {8, 8, 8, 8}},             // 2p
-      {"v-half", 8, {6, 6, 6, 6}},          // 2 ((p + 2) / 2)
-      {"v-min", 8, {4, 4, 4, 4}},           // 2 ((p + 4) / 3)
-      {"dualpipev", 8, {9, 9, 9, 9}}};      // 2p + 1
+  const StashPlaces formulas[] = {{"interleaved", 8, {11, 9, 7, 5}},    // (v - 1) p + 2 (p - rank) - 1, with v = 2
+                                  {"interleaved", 12, {15, 13, 11, 9}}, // v = 3
+                                  {"zb-h1", 4, {4, 4, 4, 4}},           // p
+                                  {"zb-h2", 4, {7, 7, 7, 7}},           // 2p - 1
+                                  {"zbv", 8, {8, 8, 8, 8}},             // 2p
+                                  {"v-half", 8, {6, 6, 6, 6}},          // 2 ((p + 2) / 2)
+                                  {"v-min", 8, {4, 4, 4, 4}},           // 2 ((p + 4) / 3)
+                                  {"dualpipev", 8, {9, 9, 9, 9}}};      // 2p + 1
   std::map<std::string, std::vector<uint64_t>> strides;
   for (const auto &[timetable, layers, places] : formulas) {
     std::map<std::string, int64_t> symbols = smallSymbols("gpt-small");

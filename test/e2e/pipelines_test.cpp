@@ -10,7 +10,6 @@
 
 #include <gmock/gmock.h>
 
-
 namespace dtc::test {
 namespace {
 

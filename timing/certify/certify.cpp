@@ -19,7 +19,8 @@ static void runRedone(Execution &execution, State &state, const std::string &tim
 }
 
 /// Follows runs of one step, of two steps, and so on, until what is under way between two steps is as it was a step
-/// before, which takes `most` at the most. Steps that begin nothing that the run does not end are the same in all longer runs.
+/// before, which takes `most` at the most. Steps that begin nothing that the run does not end are the same in all
+/// longer runs.
 static uint32_t followSteps(Execution &execution, const std::string &timetable, int64_t ahead, int64_t most) {
   State state = execution.begin(); // of a run that goes on
   int64_t done = 0;                // steps of it

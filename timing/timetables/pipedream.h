@@ -2,10 +2,10 @@
 // micro-batch, and each stage updates its parameters by itself after each backward pass. So there is no step that a
 // timetable (timetable.h) could list by itself; there is a period, which every rank repeats.
 //
-// p stages, stage s on rank s. Count time in turns, in each of which a rank does one pass: rank s takes step k forward in
-// turn 2 k + s, and back in turn 2 k + 2 p - 1 - s. Both are what it needs one turn after its neighbour has it, and they
-// never fall together. From turn p - 1 on, no rank is idle. Rank 0 is the last to end step k, in turn 2 (k + p) - 1; the
-// two turns up to that are the period of the running step k, in which rank s
+// p stages, stage s on rank s. Count time in turns, in each of which a rank does one pass: rank s takes step k forward
+// in turn 2 k + s, and back in turn 2 k + 2 p - 1 - s. Both are what it needs one turn after its neighbour has it, and
+// they never fall together. From turn p - 1 on, no rank is idle. Rank 0 is the last to end step k, in turn 2 (k + p) -
+// 1; the two turns up to that are the period of the running step k, in which rank s
 //
 //   takes a step forward that is p - 1 - s/2 ahead (s/2 rounded down), first if s is even,
 //   and one back that is s/2 ahead, first if s is odd.

@@ -329,8 +329,8 @@ ProfiledStages LoadedModel::stagesByProfile(const StageProfile &profile) {
   return chooseByProfile(options, profile);
 }
 
-/// Where a pipeline is cut. Without a cluster or a profile, or where the user says it, it can only be remarked on. Where
-/// steps overlap, plans are not compared yet.
+/// Where a pipeline is cut. Without a cluster or a profile, or where the user says it, it can only be remarked on.
+/// Where steps overlap, plans are not compared yet.
 void LoadedModel::chooseStages(CompileOptions &options) {
   if (request.profile) {
     if (!isPipeline(request, context))

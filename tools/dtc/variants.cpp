@@ -66,8 +66,9 @@ ordered_json makeVariants(const VariantOptions &options) {
   if (program.has_generation())
     throw Error(ExitCode::BadInput, options.program + ": generates and has no step to tune");
   if (abi::stepsAhead(program, abi::stepTimetable) > 0)
-    throw Error(ExitCode::BadInput, options.program + ": its steps overlap, and no order is searched for there yet; tune "
-                                                      "a program without --overlap-steps and --timetable pipedream");
+    throw Error(ExitCode::BadInput, options.program +
+                                        ": its steps overlap, and no order is searched for there yet; tune "
+                                        "a program without --overlap-steps and --timetable pipedream");
   timing::Layout layout = layoutOn(options.cluster, program.mesh());
   std::vector<RankedPlan> tried =
       LoadedModel(program, options.program, "").rankOrders(layout, options.effort, options.count);

@@ -90,8 +90,8 @@ Value slice(Value whole, const CrossingParts &parts, const Marks &marks) {
 }
 
 Value gatherParts(OpBuilder &builder, Value part, Value of, const CrossingParts &parts, bool isForward) {
-  std::string axes = llvm::join(
-      llvm::map_range(parts.axes, [](AxisRefAttr axis) { return axis.getAxis().getValue().str(); }), ", ");
+  std::string axes =
+      llvm::join(llvm::map_range(parts.axes, [](AxisRefAttr axis) { return axis.getAxis().getValue().str(); }), ", ");
   std::string reason = "the same on all ranks over " + axes + ", so each of them in the " +
                        (isForward ? "stage before" : "next stage") + " sent one part over the cut";
   StringRef place = stringifyPortKind(isForward ? PortKind::Received : PortKind::ReceivedGradient);

@@ -1,8 +1,8 @@
 // How what crosses the cuts of a pipeline travels: whole, or in parts.
 //
-// With tensor parallelism the ranks of a stage have the same activation. If each sends all of it to its peer in the next
-// stage, the slow link between stages carries it as many times as there are such ranks. Sliced, each rank sends one
-// part, and the ranks of the next stage gather the parts over their own links (the scatter/gather optimization of
+// With tensor parallelism the ranks of a stage have the same activation. If each sends all of it to its peer in the
+// next stage, the slow link between stages carries it as many times as there are such ranks. Sliced, each rank sends
+// one part, and the ranks of the next stage gather the parts over their own links (the scatter/gather optimization of
 // Narayanan et al., arXiv:2104.04473, section 4.1). Gradients go back likewise. What is put together from equal copies
 // equals them, so no bit changes.
 #pragma once
@@ -20,8 +20,8 @@ namespace dtc {
 
 struct StageCut;
 
-/// Over which mesh axes ranks may have different values, in a function over a rank's pieces: over all axes that split an
-/// argument or that an operation names, except those over which a collective has made the value the same.
+/// Over which mesh axes ranks may have different values, in a function over a rank's pieces: over all axes that split
+/// an argument or that an operation names, except those over which a collective has made the value the same.
 class VaryingAxes {
 public:
   /// A set of the mesh's axes: bit i stands for axis i.
@@ -55,7 +55,8 @@ struct CrossingParts {
   mlir::RankedTensorType partOf(mlir::RankedTensorType whole) const;
 };
 
-/// The first dimension that the ranks along these axes divide; where none is, fewer axes, the outer ones left out first.
+/// The first dimension that the ranks along these axes divide; where none is, fewer axes, the outer ones left out
+/// first.
 std::optional<CrossingParts> findParts(mlir::RankedTensorType type, llvm::ArrayRef<mlir::dt::AxisRefAttr> axes,
                                        mlir::dt::MeshAttr mesh);
 
@@ -68,7 +69,8 @@ mlir::Value gatherParts(mlir::OpBuilder &builder, mlir::Value part, mlir::Value 
 
 /// Seconds, where the links are known.
 struct CrossingCosts {
-  /// Of this many bytes that each rank sends from one rank along the pipeline to another. Empty: the links are not known.
+  /// Of this many bytes that each rank sends from one rank along the pipeline to another. Empty: the links are not
+  /// known.
   std::function<double(int64_t from, int64_t to, double bytes)> send;
   /// Of gathering a tensor over these axes.
   std::function<double(llvm::ArrayRef<mlir::dt::AxisRefAttr> axes, mlir::RankedTensorType whole)> gather;

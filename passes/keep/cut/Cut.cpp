@@ -1,7 +1,7 @@
 // Cuts the model into the stages of a pipeline; see Passes.td.
 #include "passes/analysis/Stages.h"
-#include "passes/keep/cut/Crossings.h"
 #include "passes/keep/Passes.h"
+#include "passes/keep/cut/Crossings.h"
 #include "passes/keep/cut/StageFunctions.h"
 #include "passes/keep/cut/StashKinds.h"
 

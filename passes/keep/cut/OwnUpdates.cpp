@@ -1,5 +1,5 @@
-// The functions of stages that update before they exchange anything: which parameters backward passes read, and what comes
-// back through the stages.
+// The functions of stages that update before they exchange anything: which parameters backward passes read, and what
+// comes back through the stages.
 #include "passes/keep/cut/StageFunctions.h"
 
 using namespace mlir;

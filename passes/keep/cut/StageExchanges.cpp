@@ -43,9 +43,10 @@ LogicalResult StageFunctions::exchange(Value value) {
   ArrayAttr axes = builder.getArrayAttr({AxisRefAttr::whole(builder.getStringAttr(pipelineAxis))});
   Home home = homes.of(value);
   bool isOfPasses = passOf(value.getDefiningOp()) != Once;
-  StringAttr reason = builder.getStringAttr(
-      (home.partial ? "partial over " : "made on ") + std::string(isOfPasses || cut.ranks == cut.stages() ? "stage" : "rank") +
-      (home.partial ? "s " : " ") + namesOf(home.where) + " of the pipeline" + (home.partial ? "" : ", needed on all"));
+  StringAttr reason = builder.getStringAttr((home.partial ? "partial over " : "made on ") +
+                                            std::string(isOfPasses || cut.ranks == cut.stages() ? "stage" : "rank") +
+                                            (home.partial ? "s " : " ") + namesOf(home.where) + " of the pipeline" +
+                                            (home.partial ? "" : ", needed on all"));
   for (int32_t rank : members) {
     FailureOr<Value> own = contribution(value, rank, builder);
     if (failed(own))

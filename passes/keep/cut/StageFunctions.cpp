@@ -6,8 +6,8 @@
 #include "dialect/IR/Marks.h"
 #include "dialect/IR/Ops.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "llvm/ADT/StringExtras.h"
 #include "passes/analysis/GatheredState.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace mlir::dt;
@@ -60,11 +60,11 @@ func::FuncOp StageFunctions::makeFunction(Place place) {
     Task task;
   };
   bool isOnce = place.pass == Once;
-  Kind kind = isOnce                    ? duty.getTask() == Task::Once ? Kind{"", Task::Once} : Kind{".exchange", Task::Exchange}
-              : place.pass == Weights   ? Kind{".weights", Task::WeightGradients}
-              : place.pass == Forward   ? Kind{duty.getTask() == Task::Both ? ".forward" : "", Task::Forward}
-              : cut.splitsBackward      ? Kind{".inputs", Task::InputGradients}
-                                        : Kind{".backward", Task::Backward};
+  Kind kind = isOnce ? duty.getTask() == Task::Once ? Kind{"", Task::Once} : Kind{".exchange", Task::Exchange}
+              : place.pass == Weights ? Kind{".weights", Task::WeightGradients}
+              : place.pass == Forward ? Kind{duty.getTask() == Task::Both ? ".forward" : "", Task::Forward}
+              : cut.splitsBackward    ? Kind{".inputs", Task::InputGradients}
+                                      : Kind{".backward", Task::Backward};
   OpBuilder builder(original);
   std::string name = (original.getName() + kind.name + "." + Twine(place.number)).str();
   auto function =
@@ -200,8 +200,8 @@ FailureOr<Value> StageFunctions::getFromElsewhere(Value value, Place place) {
     return getFromNeighbour(value, place, stage - 1);
   if (place.pass == Backward && has.last() > stage && !has.contains(stage))
     return getFromNeighbour(value, place, stage + 1);
-  return maker->emitError("what stage ") << has.last() << " of the pipeline makes here is needed by stage "
-                                         << stage << ", which has run by then; cut the model elsewhere";
+  return maker->emitError("what stage ") << has.last() << " of the pipeline makes here is needed by stage " << stage
+                                         << ", which has run by then; cut the model elsewhere";
 }
 
 /// Whether a kernel that reads the value makes it on the way: from one stored tensor that is no larger, such as by
@@ -215,8 +215,8 @@ bool StageFunctions::isMadeOnTheWay(Operation *maker) {
          (inputs.size() == 1 && bytesOf(inputs.front().getType()) <= bytesOf(maker->getResult(0).getType()));
 }
 
-/// What an earlier pass of the stage has. Views, and what is made on the way, are made again: what they are made from is
-/// kept.
+/// What an earlier pass of the stage has. Views, and what is made on the way, are made again: what they are made from
+/// is kept.
 FailureOr<Value> StageFunctions::getFromEarlier(Value value, Place place, Pass earlier) {
   Operation *maker = value.getDefiningOp();
   if (homes.of(maker).where.contains(place.number) && (isView(maker) || isMadeOnTheWay(maker))) {

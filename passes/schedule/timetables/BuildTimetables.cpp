@@ -139,7 +139,8 @@ private:
     if (early.empty()) {
       int64_t enough = ranks + ranks - 1;
       return getOperation().emitError("overlap_steps: with this timetable and ")
-             << int64_t(accumulation) << " micro-batches all ranks end a step at the same time, so that none could begin "
+             << int64_t(accumulation)
+             << " micro-batches all ranks end a step at the same time, so that none could begin "
              << "the next one earlier; take zb-h2 or zbv, with " << enough << " micro-batches or more, or leave it out";
     }
     dtc::TransferFunctions transfers(getOperation());

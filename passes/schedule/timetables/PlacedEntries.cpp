@@ -43,7 +43,8 @@ namespace {
 /// The places of a space.
 class Places {
 public:
-  /// Takes the lowest place that is free, from the entry `first` to the entry `last`. Calls come in the order of `first`.
+  /// Takes the lowest place that is free, from the entry `first` to the entry `last`. Calls come in the order of
+  /// `first`.
   int64_t take(size_t first, size_t last) {
     for (; !taken.empty() && taken.top().first < first; taken.pop())
       free.push(taken.top().second);

@@ -8,9 +8,10 @@ const std::vector<std::string> &optionsOf(Command command) {
   static const std::map<Command, std::vector<std::string>> options = {
       // Not --profile: most people who write that want a trace of a run (runtime/config/habits.cpp).
       {Command::Compile,
-       {"--mesh", "--strategy", "--timetable", "--overlap-steps", "--choices", "--config", "--set", "--remarks",
-        "--target", "--memory-limit", "--schedule-effort", "--generate", "--rows", "--prompt-positions", "--no-cache",
-        "--compile-to", "--locations", "--output", "-o", "--cluster"}},
+       {"--mesh", "--strategy",         "--timetable", "--overlap-steps", "--choices",         "--config",
+        "--set",  "--remarks",          "--target",    "--memory-limit",  "--schedule-effort", "--generate",
+        "--rows", "--prompt-positions", "--no-cache",  "--compile-to",    "--locations",       "--output",
+        "-o",     "--cluster"}},
       {Command::Verify,
        {"--mesh", "--strategy", "--timetable", "--overlap-steps", "--choices", "--config", "--set", "--remarks",
         "--model", "--size", "--full-size", "--no-limit", "--code", "--no-code", "--cluster"}},

@@ -60,8 +60,7 @@ int countGathers(const abi::Manifest &manifest) {
 // Four samples of eight tokens and eight features are 256 elements: a quarter of a millisecond at 4 MB/s, and next to
 // nothing at 1 TB/s.
 TEST(Crossing, IsSlicedWhereLinksBetweenStagesAreSlower) {
-  for (auto [within, between, way] :
-       {std::tuple(1e12, 4e6, "sliced"), {1e12, 1e12, "whole"}, {4e6, 1e12, "whole"}}) {
+  for (auto [within, between, way] : {std::tuple(1e12, 4e6, "sliced"), {1e12, 1e12, "whole"}, {4e6, 1e12, "whole"}}) {
     Compilation compilation(twoStagesOfTwo);
     std::unique_ptr<Planner> planner = compilation.makePlanner();
     timing::Layout layout(twoNodes(within, between), planner->mesh());

@@ -1,4 +1,5 @@
-// PipeDream's period against its definition: which parameters a stage computes with, and that no pass waits for another.
+// PipeDream's period against its definition: which parameters a stage computes with, and that no pass waits for
+// another.
 #include "timing/timetables/pipedream.h"
 
 #include <gtest/gtest.h>
@@ -25,8 +26,7 @@ Done walk(int64_t stages, int64_t steps) {
       for (int64_t stage = 0; stage < stages; ++stage) {
         auto at = static_cast<size_t>(stage);
         bool isForward = pipedream::beginsForward(stage) == (half == 0);
-        int64_t step =
-            running + (isForward ? pipedream::forwardAhead(stages, stage) : pipedream::backwardAhead(stage));
+        int64_t step = running + (isForward ? pipedream::forwardAhead(stages, stage) : pipedream::backwardAhead(stage));
         if (step < 0 || step >= steps)
           continue;
         if (isForward) {

@@ -388,17 +388,16 @@ void addTransfers(const abi::Manifest &manifest, const abi::Role &role, ordered_
       if (!command.has_send() && !command.has_recv())
         continue;
       const abi::Transfer &transfer = abi::transferOf(command);
-      transfers.push_back(
-          {{"kind", command.has_send() ? "send" : "receive"},
-           {"role", role.name()},
-           {"list", list.name()},
-           {"direction", abi::nameOf(command.direction())},
-           {"axes", groupText(manifest.groups(static_cast<int>(transfer.group())), manifest.mesh())},
-           {"shift", transfer.shift()},
-           {"value", transfer.value()},
-           {"type", abi::elementType(transfer.type()).name},
-           {"bytes", abi::bytesOf(transfer.type(), static_cast<uint64_t>(transfer.elements()))},
-           {"times_per_step", timesInStep(role, list)}});
+      transfers.push_back({{"kind", command.has_send() ? "send" : "receive"},
+                           {"role", role.name()},
+                           {"list", list.name()},
+                           {"direction", abi::nameOf(command.direction())},
+                           {"axes", groupText(manifest.groups(static_cast<int>(transfer.group())), manifest.mesh())},
+                           {"shift", transfer.shift()},
+                           {"value", transfer.value()},
+                           {"type", abi::elementType(transfer.type()).name},
+                           {"bytes", abi::bytesOf(transfer.type(), static_cast<uint64_t>(transfer.elements()))},
+                           {"times_per_step", timesInStep(role, list)}});
     }
 }
 
