@@ -21,7 +21,7 @@ void noteOperands(Ticket &own, Parts parts);
 /// The ranks that run a command together: all of the group, or for a transfer the sender, then the receiver.
 std::vector<int> membersOf(const Group &group, const abi::Command &command);
 
-/// A hash of everything that these members must agree on: all but the offsets. `step`: the step in which the command
+/// A hash of everything that these members must agree on: all but the offsets. `step`: the step for which the command
 /// was started (Whereabouts); equal commands of different steps are not the same.
 uint64_t signatureOf(const std::vector<int> &members, Parts parts, uint64_t step);
 

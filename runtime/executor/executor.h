@@ -80,7 +80,8 @@ public:
   /// over on the device, too. Do not call this while a list runs.
   void observe(Observer *watcher);
 
-  /// Records the step of the lists that run from now on, for reports of what this rank is doing.
+  /// Records the step that the lists from now on are for: ranks that run a command together must agree about it, and
+  /// reports of what this rank is doing tell it.
   void beginStep(int64_t step) { peers.whereabouts().beginStep(static_cast<uint64_t>(step)); }
 
   // Named places in memory: state, step inputs and step outputs.

@@ -97,8 +97,8 @@ bool StepRunner::isFinite() const {
          (!executor.hasTensor(output::gradientNorm.name) || std::isfinite(executor.scalar(output::gradientNorm.name)));
 }
 
-/// What the running step of `now` runs of a timetable: entries for steps of the run that is under way. Ranks that meet
-/// are at the same step, which may be the running one of one of them alone.
+/// What the running step of `now` runs of a timetable: entries for steps of the run that is under way. What one rank
+/// sends in a running step, another may receive in the next one, so both are told the step that the entry is for.
 void StepRunner::runEntries(const abi::Timetable &timetable, const Now &now, const Fill &fill, int from) {
   for (int i = from; i < timetable.period_size(); ++i) {
     const abi::TimetableEntry &entry = timetable.period(i);
@@ -136,7 +136,6 @@ void StepRunner::beginOrGoOn(const Now &now, int64_t follow, const Fill &fill) {
 StepResult StepRunner::train(int64_t step, int64_t position, LossScale &scale, int64_t follow) {
   using Clock = std::chrono::steady_clock;
   StepResult result;
-  executor.beginStep(step + 1);
   result.learningRate = learningRate(training, step);
   Now now{step, position, scale};
   auto fill = [&](const abi::TimetableEntry &entry, const Now &when) {
@@ -145,12 +144,14 @@ StepResult StepRunner::train(int64_t step, int64_t position, LossScale &scale, i
     result.dataSeconds += std::chrono::duration<double>(Clock::now() - begin).count();
   };
   beginOrGoOn(now, follow, fill);
+  executor.beginStep(step + 1);
   bool isReplayed = replay && replay->isDue(step + 1);
   if (isReplayed)
     replay->run(step + 1, [&](const abi::TimetableEntry &entry) { fill(entry, now); });
   runEntries(stepOf(executor), now, fill, isReplayed ? replay->entries() : 0);
   if (redoes && executor.scalar(output::updateHolds.name) == 0) // on all ranks alike
     runEntries(abi::timetableOf(executor.role(), abi::redoTimetable), now, fill);
+  executor.beginStep(step + 1);
   underWay = end > step + 1;
   // These values are global, so all ranks decide the same.
   double tokens = executor.scalar(output::tokenCount.name);
