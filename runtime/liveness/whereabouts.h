@@ -36,7 +36,7 @@ public:
     int64_t begin; ///< CLOCK_MONOTONIC nanoseconds
   };
 
-  /// Records that this step begins.
+  /// Records the step that all is for from now on.
   void beginStep(uint64_t number) { step.store(number, std::memory_order_relaxed); }
   uint64_t currentStep() const { return step.load(std::memory_order_relaxed); }
   /// The rank is about to run this command.

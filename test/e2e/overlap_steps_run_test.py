@@ -168,6 +168,11 @@ class WhatIsSaid(OverlapTest):
         self.assertIn("pipedream overlaps steps in its own way", self.refusal("--mesh", "pp=2", "--timetable", "pipedream",
                                                                               accumulation=1))
         self.assertIn("is complete only behind all passes", self.refusal(*zbv, model="gpt-small"))
+        mine = self.directory / "mine.csv" # whose losses are added in another order than its gradients
+        mine.write_text("0F0,0F1,0F3,0F2,0I0,0W0,0I1,0W1,0I2,0W2,0I3,0W3\n"
+                        "1F0,1I0,1F1,1I1,1F3,1F2,1I2,1I3,1W0,1W1,1W2,1W3\n")
+        self.assertIn("micro-batch 2 ends some and 3 others; add all in the same order",
+                      self.refusal("--mesh", "pp=2", "--timetable", mine))
 
     def test_what_is_not_finite_ends_the_run(self):
         program = self.build("program", True, "--mesh", "pp=2", "--timetable", "zbv")

@@ -130,12 +130,13 @@ static RankForecast difference(const RankForecast &longer, const RankForecast &s
   return rank;
 }
 
+/// Of each command, whichever ranks wait longest for it in the two.
 static std::vector<Culprit> difference(std::vector<Culprit> longer, const std::vector<Culprit> &shorter) {
   for (Culprit &culprit : longer)
     for (const Culprit &each : shorter)
-      if (each.list == culprit.list && each.command == culprit.command && each.rank == culprit.rank) {
-        culprit.late -= each.late;
-        culprit.moving -= each.moving;
+      if (each.list == culprit.list && each.command == culprit.command) {
+        culprit.late = std::max(0.0, culprit.late - each.late);
+        culprit.moving = std::max(0.0, culprit.moving - each.moving);
         culprit.times -= each.times;
       }
   std::erase_if(longer, [](const Culprit &each) { return each.late + each.moving <= 0; });

@@ -11,6 +11,7 @@
 #include "timing/timetables/simulate.h"
 
 #include <map>
+#include <set>
 
 namespace dtc {
 #define GEN_PASS_DEF_BUILDTIMETABLES
@@ -58,6 +59,15 @@ public:
   void add(const timetables::Entry &entry) {
     if (addsUp(entry))
       numbers[keyOf(entry)] = begun[{entry.stage, entry.kind == timetables::Kind::Forward}]++;
+  }
+
+  /// The micro-batches that end a sum of `microBatches`.
+  std::set<int32_t> findLast(int64_t microBatches) const {
+    std::set<int32_t> ends;
+    for (const auto &[key, number] : numbers)
+      if (number + 1 == microBatches)
+        ends.insert(std::get<1>(key));
+    return ends;
   }
 
   int64_t lookup(const timetables::Entry &entry) const {
@@ -143,6 +153,12 @@ private:
              << " micro-batches all ranks end a step at the same time, so that none could begin "
              << "the next one earlier; take zb-h2 or zbv, with " << enough << " micro-batches or more, or leave it out";
     }
+    if (std::set<int32_t> ends = numberPasses(step).findLast(accumulation); ends.size() > 1)
+      return getOperation().emitError("overlap_steps: the number of tokens, which updates need, goes through all stages "
+                                      "with the micro-batch that ends the sums of losses and gradients, and in the "
+                                      "timetable micro-batch ")
+             << *ends.begin() << " ends some and " << *ends.rbegin()
+             << " others; add all in the same order, or leave it out";
     dtc::TransferFunctions transfers(getOperation());
     std::vector<std::vector<dtc::RunEntry>> all = planEntries(dtc::abi::stepTimetable, step, transfers);
     for (int64_t rank = 0; rank < ranks; ++rank) {

@@ -19,9 +19,9 @@ static bool takes(func::FuncOp function, PortKind kind) {
                       [&](unsigned index) { return argumentPort(function, index).getKind() == kind; });
 }
 
-static bool returns(func::FuncOp function, function_ref<bool(PortAttr)> isWanted) {
+static bool returns(func::FuncOp function, PortKind kind) {
   return llvm::any_of(llvm::seq<unsigned>(0, function.getNumResults()),
-                      [&](unsigned index) { return isWanted(resultPort(function, index)); });
+                      [&](unsigned index) { return resultPort(function, index).getKind() == kind; });
 }
 
 OnceFunctions OnceFunctions::of(ModuleOp module, int64_t rank) {
@@ -34,12 +34,10 @@ OnceFunctions OnceFunctions::of(ModuleOp module, int64_t rank) {
       once.exchange = function;
     if (duty.getTask() != Task::Once)
       continue;
-    bool isKept = returns(function, [](PortAttr port) { return port.getKind() == PortKind::Kept; });
-    bool isState = returns(function, [](PortAttr port) { return port.isState(); });
-    (isKept                            ? once.keep
-     : takes(function, PortKind::Kept) ? once.restore
-     : isState                         ? once.update
-                                       : once.assume) = function;
+    (returns(function, PortKind::Kept)  ? once.keep
+     : takes(function, PortKind::Kept)  ? once.restore
+     : takes(function, PortKind::Share) ? once.assume // what the passes have left is all that it reads
+                                        : once.update) = function;
   }
   return once;
 }

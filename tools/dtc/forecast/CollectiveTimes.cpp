@@ -3,7 +3,6 @@
 #include "runtime/abi/commands.h"
 #include "runtime/abi/mesh.h"
 #include "runtime/abi/roles.h"
-#include "runtime/abi/timetables.h"
 #include "runtime/abi/volume.h"
 
 namespace dtc {
