@@ -229,7 +229,7 @@ std::string findPassFault(const Role &role, const Timetable &timetable, const Ju
     });
   PassCheck check(role, timetable, lists, stages);
   std::string fault = check.checkEntries(microBatches);
-  int64_t steps = stepsToJudge(timetable);
+  int64_t steps = stepsToJudge(role, timetable);
   if (fault.empty())
     for (const Unrolled &entries : runsToJudge(role, timetable, steps))
       if (fault = check.run(entries, steps, microBatches); !fault.empty())

@@ -198,6 +198,13 @@ inline int64_t stepsToJudge(const Timetable &timetable) {
 /// Whether its steps may have to be redone: whether it has a timetable for that.
 inline bool mayRedo(const Role &role) { return !timetableOf(role, redoTimetable).period().empty(); }
 
+/// How many show everything that a timetable of a role does, together with what may be redone behind its steps: a rank
+/// that begins nothing early may have to drop what others have begun.
+inline int64_t stepsToJudge(const Role &role, const Timetable &timetable) {
+  bool isRedone = timetable.name() == stepTimetable && mayRedo(role);
+  return std::max(stepsToJudge(timetable), isRedone ? stepsToJudge(timetableOf(role, redoTimetable)) : 1);
+}
+
 /// The runs of `steps` steps that show everything that a timetable of a role can do. Where steps may have to be redone,
 /// these are one in which none is, and one in which each is; what they leave under way is equal, so any mix is like one
 /// of the two. "redo" by itself is no run.
@@ -211,14 +218,14 @@ inline std::vector<Unrolled> runsToJudge(const Role &role, const Timetable &time
   return runs;
 }
 inline std::vector<Unrolled> runsToJudge(const Role &role, const Timetable &timetable) {
-  return runsToJudge(role, timetable, stepsToJudge(timetable));
+  return runsToJudge(role, timetable, stepsToJudge(role, timetable));
 }
 
 /// How many show everything that the timetables of that name of all roles do together.
 inline int64_t stepsToJudge(const Manifest &manifest, std::string_view name) {
   int64_t steps = 1;
   for (const Role &role : manifest.roles())
-    steps = std::max(steps, stepsToJudge(timetableOf(role, name)));
+    steps = std::max(steps, stepsToJudge(role, timetableOf(role, name)));
   return steps;
 }
 

@@ -35,7 +35,7 @@ static void requireBounded(const abi::Role &role, const abi::Timetable &timetabl
                          abi::describeEntry(timetable, entry), steps, ManifestLimits::Turns));
   });
   int64_t entries = timetable.period_size();
-  if (entries * abi::stepsToJudge(timetable) > ManifestLimits::Entries)
+  if (entries * abi::stepsToJudge(role, timetable) > ManifestLimits::Entries)
     refuse(fmt::format("has {} entries, more than are accepted", entries));
 }
 

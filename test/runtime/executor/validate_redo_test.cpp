@@ -149,6 +149,16 @@ TEST_F(ValidateRedoTest, WhatIsUnderWayIsDropped) {
               HasSubstr("its step runs list 'F', which waits for a command that was not started, of token 50"));
 }
 
+// A rank that begins nothing early drops what others have sent it.
+TEST_F(ValidateRedoTest, WhatOthersHaveBegunIsDropped) {
+  copy("receive", tensor(manifest, "learning_rate").address(), received, 1).set_token(50);
+  list(manifest, "drop").add_commands()->mutable_wait()->set_token(50);
+  fill(abi::stepTimetable, {"F0", "F1", "B0", "B1", "keep", "update", "exchange"});
+  EXPECT_EQ(refusalOfRedo({"receive0+", "drop0+", "restore", "update"}), "accepted");
+  EXPECT_THAT(refusalOfRedo({"receive0+", "restore", "update"}),
+              HasSubstr("its step runs list 'receive', which starts a command with the pending token 50"));
+}
+
 TEST_F(ValidateRedoTest, TheHostKnowsWhetherItIsNeeded) {
   auto &tensors = *manifest.mutable_roles(0)->mutable_tensors();
   tensors.RemoveLast();
