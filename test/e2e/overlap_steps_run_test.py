@@ -150,6 +150,9 @@ class WhatIsSaid(OverlapTest):
             seconds.append(json.loads(self.dtc("inspect", program, "--cluster", cluster, "--json"))["cluster"]["seconds"])
         self.assertLess(seconds[1], 1.05 * seconds[0], "copies of the state are little beside the passes")
         self.assertGreater(seconds[1], 0.8 * seconds[0], "all passes are counted, once")
+        self.assertIn("A step takes", self.dtc("explain", program, "--cluster", cluster))
+        tune = ["tune", program, "--data", self.data, "--cluster", cluster, "-o", self.directory / "choices"]
+        self.assertIn("no order is looked for where steps overlap", self.dtc(*tune, code=3))
 
     def refusal(self, *arguments, model="llama-small", **settings):
         words = [word for key, value in {**SETTINGS, **settings}.items() for word in ("--set", f"{key}={value}")]

@@ -3,6 +3,7 @@
 #include "runtime/abi/timetables.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace dtc::timing {
@@ -140,9 +141,7 @@ static std::vector<Culprit> difference(std::vector<Culprit> longer, const std::v
         culprit.times -= each.times;
       }
   std::erase_if(longer, [](const Culprit &each) { return each.late + each.moving <= 0; });
-  std::stable_sort(longer.begin(), longer.end(), [](const Culprit &one, const Culprit &other) {
-    return one.late + one.moving > other.late + other.moving;
-  });
+  std::ranges::stable_sort(longer, std::greater(), [](const Culprit &each) { return each.late + each.moving; });
   return longer;
 }
 

@@ -131,6 +131,9 @@ static Choices choicesOf(const CompileRequest &request, const abi::Training &tra
   return choices;
 }
 
+/// Whether steps overlap, so that a step by itself shows nothing of how long steps take in a row.
+static bool doStepsOverlap(const Choices &choices) { return overlapsSteps(choices.timetable) || choices.overlapSteps; }
+
 static void setOptions(CompileOptions &options, const CompileRequest &request, const abi::Training &training) {
   options.what.generates = request.generate > 0;
   options.what.accumulation = training.accumulation();
@@ -150,7 +153,6 @@ static void setOptions(CompileOptions &options, const CompileRequest &request, c
   options.memoryLimit = request.memoryLimit;
   options.layout = request.layout;
   options.scheduleEffort = request.scheduleEffort;
-
   options.target = request.target == "cpu" ? "native" : request.target;
   if (constexpr std::string_view prefix = "cpu:"; options.target.starts_with(prefix))
     options.target.erase(0, prefix.size());
@@ -290,9 +292,8 @@ void LoadedModel::searchTimetable(CompileOptions &options) {
     throw Error(ExitCode::BadInput, "--timetable auto cuts the model by predicted costs, --profile by measured ones: "
                                     "name a timetable, as in --timetable 1f1b, or leave --profile out");
   if (options.choices.overlapSteps)
-    throw Error(ExitCode::BadInput,
-                "--timetable auto compares what a step takes by itself, and with --overlap-steps steps "
-                "overlap: name a timetable, as in --timetable zbv");
+    throw Error(ExitCode::BadInput, "--timetable auto compares what a step takes by itself, and with --overlap-steps "
+                                    "steps overlap: name a timetable, as in --timetable zbv");
   if (!request.layout)
     throw Error(ExitCode::BadInput, "--timetable auto compares what a step takes with each timetable: say dtc compile "
                                     "--cluster FILE, on which that depends, or name a timetable, as in --timetable "
@@ -309,7 +310,7 @@ void LoadedModel::searchTimetable(CompileOptions &options) {
 }
 
 ProfiledStages LoadedModel::chooseByProfile(const CompileOptions &options, const StageProfile &profile) {
-  if (overlapsSteps(options.choices.timetable) || options.choices.overlapSteps)
+  if (doStepsOverlap(options.choices))
     throw Error(ExitCode::BadInput, "no cut is chosen by a profile where steps overlap (--timetable pipedream, "
                                     "--overlap-steps): write the cut (layers, in a file for --choices)");
   Diagnostics diagnostics(context, withoutWarnings(request));
@@ -341,8 +342,8 @@ void LoadedModel::chooseStages(CompileOptions &options) {
     options.choices = profiled->cut.choices;
     return;
   }
-  if (request.generate || !(request.layout || request.remarks) || !isPipeline(request, context) ||
-      overlapsSteps(options.choices.timetable) || options.choices.overlapSteps)
+  bool isAsked = !request.generate && (request.layout || request.remarks);
+  if (!isAsked || !isPipeline(request, context) || doStepsOverlap(options.choices))
     return;
   Diagnostics diagnostics(context, withoutWarnings(request));
   std::unique_ptr<Planner> planner = Planner::create(*model.module, options);
@@ -455,6 +456,9 @@ CompiledProgram LoadedModel::compile(bool generateCode) {
 std::vector<RankedPlan> LoadedModel::rankOrders(const timing::Layout &layout, uint64_t effort, size_t enough) {
   CompileOptions options;
   setOptions(options, request, training);
+  if (doStepsOverlap(options.choices))
+    throw Error(ExitCode::BadInput, "no order is looked for where steps overlap (--timetable pipedream, "
+                                    "--overlap-steps): orders are compared by what a step takes by itself");
   Diagnostics diagnostics(context, request);
   std::unique_ptr<Planner> planner = Planner::create(*model.module, options);
   mlir::FailureOr<SearchedOrder> searched = mlir::failure();
