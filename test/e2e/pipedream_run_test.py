@@ -149,7 +149,7 @@ class Messages(DriverTest):
         program = self.compile("program", "llama-small", "--mesh", "pp=2", "--timetable", "pipedream", **SETTINGS)
         cluster = SOURCE / "examples/clusters/two_cores.textproto"
         self.assertIn("the program's steps overlap", self.dtc("simulate", program, "--cluster", cluster, code=3))
-        self.assertIn("its steps overlap, and no order is searched for there yet",
+        self.assertIn("no order is looked for where steps overlap",
                       self.dtc("tune", program, "--data", TOKENS, "--cluster", cluster, "-o", self.directory / "choices.toml", code=3))
 
     def test_the_period_is_shown(self):

@@ -1,6 +1,5 @@
 // dtc-compile variants: a program's model with other orders of its step, or other buckets, each compiled. dtc tune runs
 // it.
-#include "runtime/abi/timetables.h"
 #include "runtime/support/error.h"
 #include "tools/dtc/CompileModel.h"
 #include "tools/dtc/Program.h"
@@ -65,10 +64,6 @@ ordered_json makeVariants(const VariantOptions &options) {
                                                       "compile a model's directory");
   if (program.has_generation())
     throw Error(ExitCode::BadInput, options.program + ": generates and has no step to tune");
-  if (abi::stepsAhead(program, abi::stepTimetable) > 0)
-    throw Error(ExitCode::BadInput, options.program +
-                                        ": its steps overlap, and no order is searched for there yet; tune "
-                                        "a program without --overlap-steps and --timetable pipedream");
   timing::Layout layout = layoutOn(options.cluster, program.mesh());
   std::vector<RankedPlan> tried =
       LoadedModel(program, options.program, "").rankOrders(layout, options.effort, options.count);
