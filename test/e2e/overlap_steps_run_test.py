@@ -108,7 +108,7 @@ class Bits(OverlapTest):
         self.train(program, self.data, "whole", "--set", "checkpoint_every=0")
         job = self.start("run", program, "--data", self.data, "--out", self.directory / "killed", "--threads", 1)
         checkpoints = self.directory / "killed/checkpoints"
-        while job.poll() is None and not (checkpoints.exists() and any(checkpoints.glob("step-*"))):
+        while job.poll() is None and not (checkpoints.exists() and any(checkpoints.glob("step-??????"))):
             time.sleep(0.002)
         ranks = self.children(job)
         self.assertTrue(ranks, self.output())
