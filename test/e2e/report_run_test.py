@@ -13,6 +13,7 @@ import xml.etree.ElementTree
 from driver import SANITIZED, SOURCE, DriverTest, write_tokens
 
 MODEL = SOURCE / "test/e2e/oracle/gpt2"
+TWO_CORES = SOURCE / "examples/clusters/two_cores.textproto"
 LOSS = "loss_metrics/global_avg_loss"
 MOST_BYTES = 5_000_000
 
@@ -139,8 +140,7 @@ class Report(DriverTest):
 
     def test_what_a_cluster_file_foretells_is_drawn_above(self):
         _, out = self.run_model("a", "--trace", "3-4", mesh="dp=2,tp=2")
-        cluster = SOURCE / "examples/clusters/two_cores.textproto"
-        data = self.report(out, "--cluster", cluster)
+        data = self.report(out, "--cluster", TWO_CORES)
         rows = [(row["rank"], row["source"]) for row in data["timeline"]["rows"]]
         self.assertEqual(rows[:2], [(0, "predicted"), (0, "measured")])
         self.assertEqual(sum(source == "predicted" for _, source in rows), 1)  # of one class of ranks
@@ -148,20 +148,24 @@ class Report(DriverTest):
         for row in data["residuals"]:
             self.assertGreater(row["predicted"] + row["measured"], 0)
         (out / "manifest.pb").unlink()
-        self.assertIn("has no manifest.pb, which --cluster takes", self.refused("report", out, "--cluster", cluster))
+        self.assertIn("has no manifest.pb, which --cluster takes", self.refused("report", out, "--cluster", TWO_CORES))
 
-    def test_a_pipeline_is_drawn_as_predicted_and_as_measured(self):
-        write_tokens(self.directory / "d.bin", 4000, 50)
-        program = self.compile("p", MODEL, "--mesh", "dp=2,pp=2", "--timetable", "zb-h1", steps=4, accumulation=4,
-                               global_batch=16)
-        out = self.directory / "a"
-        self.dtc("run", program, "--data", self.directory / "d.bin", "--out", out, "--threads", 1, "--trace", "2-3")
-        cluster = SOURCE / "examples/clusters/two_cores.textproto"
-        data = self.report(out, "--cluster", cluster)
+    def draw_pipeline(self, mesh, timetable, stages):
+        """Compares both pictures of a run with its timetable; returns the run's folder and the page's object."""
+        model = self.make_folder(f"{timetable}.model")
+        config = json.loads((MODEL / "config.json").read_text())
+        (model / "config.json").write_text(json.dumps({**config, "n_layer": stages}))
+        data = write_tokens(self.directory / "d.bin", 4000, 50)
+        program = self.compile(f"{timetable}.program", model, "--mesh", mesh, "--timetable", timetable, steps=4,
+                               accumulation=4, global_batch=16)
+        out = self.directory / timetable
+        self.dtc("run", program, "--data", data, "--out", out, "--threads", 1, "--trace", "2-3")
+        data = self.report(out, "--cluster", TWO_CORES)
         self.assertEqual(data["runs"][0]["remarks"], [])
         pipeline = data["pipeline"]
-        self.assertEqual((pipeline["timetable"], pipeline["stages"]), ("zb-h1", 2))
-        ideal = json.loads(self.dtc("schedule", "--timetable", "zb-h1", "--stages", 2, "--microbatches", 4, "--json"))
+        self.assertEqual((pipeline["timetable"], pipeline["stages"]), (timetable, stages))
+        ideal = json.loads(self.dtc("schedule", "--timetable", timetable, "--stages", stages, "--ranks", 2,
+                                    "--microbatches", 4, "--json"))
         widths = set()
         for source, steps in (("predicted", {1}), ("measured", {2, 3})):
             with self.subTest(source=source):
@@ -170,6 +174,15 @@ class Report(DriverTest):
                 self.assertEqual([rank["rank"] for rank in step["ranks"]], [0, 1])
                 widths.add(self.check_pipeline(step, ideal))
         self.assertEqual(len(widths), 1)
+        return out, data
+
+    def test_several_stages_of_a_rank_are_drawn_in_one_row(self):
+        for timetable in ("interleaved", "zbv"):
+            self.draw_pipeline("pp=2", timetable, 4)
+
+    def test_a_pipeline_is_drawn_as_predicted_and_as_measured(self):
+        out, data = self.draw_pipeline("dp=2,pp=2", "zb-h1", 2)
+        pipeline = data["pipeline"]
         # Either is drawn alone too, and a trace of something else is reported.
         alone = self.report(out)["pipeline"]
         self.assertNotIn("predicted", alone)
@@ -177,7 +190,7 @@ class Report(DriverTest):
         trace = (out / "trace.json").read_text()
         (out / "trace.json").unlink()
         self.assertNotIn("pipeline", self.report(out))
-        alone = self.report(out, "--cluster", cluster)["pipeline"]
+        alone = self.report(out, "--cluster", TWO_CORES)["pipeline"]
         self.assertNotIn("measured", alone)
         self.assertEqual(alone["predicted"]["ranks"], pipeline["predicted"]["ranks"])
         (out / "trace.json").write_text(trace.replace('"micro.forward.1"', '"other"'))
@@ -205,9 +218,10 @@ class Report(DriverTest):
         self.assertAlmostEqual(step["bubble_fraction"], idle / step["seconds"])
         picture = xml.etree.ElementTree.fromstring(step["svg"])
         texts = "".join(text.text for text in picture.iter("{http://www.w3.org/2000/svg}text"))
-        self.assertRegex(texts, "2 stages, 2 ranks, 4 micro-batches: bubble overhead [0-9.]+, fraction 0[0-9.]+")
+        self.assertRegex(texts, f"{ideal['stages']} stages, 2 ranks, 4 micro-batches: bubble overhead [0-9.]+, fraction "
+                                "0[0-9.]+")
         titles = [title.text for title in picture.iter("{http://www.w3.org/2000/svg}title")]
-        self.assertEqual(len(titles), 2 * 4 * 3)
+        self.assertEqual(len(titles), sum(len(rank["entries"]) for rank in ideal["ranks"]))
         self.assertRegex(titles[0], r"^0F0 \(stage 0, micro-batch 0\): 0 to [0-9.e-]+ ms$")
         return picture.get("width")
 
