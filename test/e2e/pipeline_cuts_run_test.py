@@ -19,6 +19,12 @@ nodes { device: "a" devices: 1 count: 1 }
 nodes { device: "b" devices: 1 count: 1 }
 levels { name: "network" latency: 5e-6 bandwidth: 2e9 }
 """
+    FOUR = """
+name: "four"
+devices { name: "a" peaks { type: "f32" flops: 1e11 } memory_bandwidth: 1e10 memory_bytes: 16000000000 }
+nodes { device: "a" devices: 4 count: 1 }
+levels { name: "network" latency: 5e-6 bandwidth: 2e9 }
+"""
 
     def test_a_slow_device_gets_fewer_layers(self):
         cluster, program = self.directory / "two.textproto", self.directory / "cut"
@@ -38,6 +44,16 @@ levels { name: "network" latency: 5e-6 bandwidth: 2e9 }
         said = self.dtc("compile", self.untied, *self.words(), "--choices", choices, "--cluster", cluster, "--remarks", "-o", again)
         self.assertEqual(self.layers(again), "[1, 3]")
         self.assertRegex(said, r"stage 1 takes 1\.\d+ times the mean.*; \[stages\] layers = \[3, 1\] would take 1\.\d+\n")
+
+    # Its products are 31% of the model's: as many as those of 5 layers.
+    def test_the_head_of_gpt2_moves_the_cut(self):
+        cluster, program = self.directory / "four.textproto", self.directory / "gpt2"
+        cluster.write_text(self.FOUR)
+        said = self.dtc("compile", SOURCE / "examples/gpt2", *self.words("pp=4"), "--cluster", cluster, "-o", program)
+        layers = json.loads(self.layers(program))
+        self.assertEqual((len(layers), sum(layers)), (4, 12))
+        self.assertLess(layers[3], min(3, *layers[:3]))
+        self.assertIn(f"layers of the stages: {layers}: the slowest rank takes ", said)
 
     # The search compares named timetables by figures of stages, and simulates the best of them as programs.
     def test_the_fastest_timetable(self):
