@@ -79,14 +79,14 @@ class Pipelines:
             "model_type": "gpt2", "vocab_size": args.vocabulary, "n_positions": POSITIONS, "n_embd": args.width,
             "n_layer": args.layers, "n_head": args.heads, "tie_word_embeddings": False}))
 
-    def compile(self, timetable=None):
+    def compile(self, timetable=None, *more):
         """A program of two ranks with this timetable, or of one rank; both accumulate as many micro-batches."""
-        args, program = self.args, self.folder / (timetable or "one-rank")
+        args, program = self.args, self.folder / "".join([timetable or "one-rank", *more])
         settings = {"global_batch": args.batch * args.micro_batches, "accumulation": args.micro_batches,
                     "sequence_length": args.tokens, "dropout": 0, "clip_norm": 0, "validation_fraction": 0}
         sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
         mesh = ["--mesh", "pp=2", "--timetable", timetable] if timetable else ["--mesh", "dp=1"]
-        subprocess.run([self.dtc, "compile", self.model, *mesh, *sets, "-o", program], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([self.dtc, "compile", self.model, *mesh, *more, *sets, "-o", program], check=True, stdout=subprocess.DEVNULL)
         return program
 
     def run(self, program, *more):
