@@ -26,7 +26,7 @@ class VaryingAxes {
 public:
   /// A set of the mesh's axes: bit i stands for axis i.
   using Mask = uint64_t;
-  static constexpr size_t mostAxes = 64; ///< of the mesh that are told apart: values vary over any further axis
+  static constexpr size_t mostAxes = 64; ///< of the mesh; values count as varying over any further axis
 
   explicit VaryingAxes(mlir::dt::MeshAttr mesh) : mesh(mesh) {}
 

@@ -98,7 +98,7 @@ bool StepRunner::isFinite() const {
 }
 
 /// What the running step of `now` runs of a timetable: entries for steps of the run that is under way. What one rank
-/// sends in a running step, another may receive in the next one, so both are told the step that the entry is for.
+/// sends in a running step, another may receive in the next one, so both work under the step that the entry is for.
 void StepRunner::runEntries(const abi::Timetable &timetable, const Now &now, const Fill &fill, int from) {
   for (int i = from; i < timetable.period_size(); ++i) {
     const abi::TimetableEntry &entry = timetable.period(i);
