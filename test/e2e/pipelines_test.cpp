@@ -69,20 +69,27 @@ constexpr Pipeline ofSeveralStages[] = {{"pp2", "pp=2", "ddp"},
                                         {"dp2_pp2_zero2", "dp=2,pp=2", "zero2"},
                                         {"dp2_pp2_zero3", "dp=2,pp=2", "zero3"}};
 
+/// Enough layers for two stages a rank, and enough micro-batches for every timetable.
+CompiledModel withTwoLayersARank(const char *model, const Pipeline &pipeline, const char *timetable,
+                                 const Choices &choices = {}) {
+  int64_t ranks = std::string_view(pipeline.mesh) == "pp=4" ? 4 : 2;
+  std::map<std::string, int64_t> symbols = smallSymbols(model);
+  symbols["layers"] = 2 * ranks;
+  return CompiledModel({.model = model,
+                        .mesh = pipeline.mesh,
+                        .strategy = pipeline.strategy,
+                        .accumulation = 2 * ranks,
+                        .symbols = symbols,
+                        .timetable = timetable,
+                        .choices = choices});
+}
+
 class LaterTimetables : public testing::TestWithParam<std::tuple<const char *, Pipeline, const char *>> {};
 
 // Ranks with several stages, as a loop and as a V, and backward passes in two.
 TEST_P(LaterTimetables, ComputeWhatWholeFunctionsDo) {
   auto [model, pipeline, timetable] = GetParam();
-  int64_t ranks = std::string_view(pipeline.mesh) == "pp=4" ? 4 : 2;
-  std::map<std::string, int64_t> symbols = smallSymbols(model);
-  symbols["layers"] = 2 * ranks;
-  CompiledModel compiled({.model = model,
-                          .mesh = pipeline.mesh,
-                          .strategy = pipeline.strategy,
-                          .accumulation = 2 * ranks,
-                          .symbols = symbols,
-                          .timetable = timetable});
+  CompiledModel compiled = withTwoLayersARank(model, pipeline, timetable);
   ASSERT_TRUE(compiled.expectation);
   verify::VerifyReport report = verify::verify(*compiled.expectation, compiled.manifest);
   EXPECT_EQ(report.failure, "");
@@ -141,18 +148,9 @@ class OverlappingSteps : public testing::TestWithParam<std::tuple<const char *, 
 // Clipping takes effect, so only an update that is redone is right.
 TEST_P(OverlappingSteps, AreRedoneAsWholeFunctionsDoThem) {
   auto [model, pipeline, timetable] = GetParam();
-  int64_t ranks = std::string_view(pipeline.mesh) == "pp=4" ? 4 : 2;
-  std::map<std::string, int64_t> symbols = smallSymbols(model);
-  symbols["layers"] = 2 * ranks;
   Choices choices;
   choices.overlapSteps = true;
-  CompiledModel compiled({.model = model,
-                          .mesh = pipeline.mesh,
-                          .strategy = pipeline.strategy,
-                          .accumulation = 2 * ranks,
-                          .symbols = symbols,
-                          .timetable = timetable,
-                          .choices = choices});
+  CompiledModel compiled = withTwoLayersARank(model, pipeline, timetable, choices);
   ASSERT_TRUE(compiled.expectation);
   verify::VerifyReport report = verify::verify(*compiled.expectation, compiled.manifest);
   EXPECT_EQ(report.failure, "");
