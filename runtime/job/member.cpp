@@ -281,7 +281,7 @@ void Member::sendPulse() {
   *message.mutable_pulse()->mutable_silence() = silence;
   Position &position = *message.mutable_pulse()->mutable_position();
   if (const Whereabouts *at = whereabouts) {
-    position.set_count(at->countMoves());
+    position.set_progress(at->countProgress());
     position.set_waiting(at->isWaiting());
     CommandPlace place = at->last().place;
     position.set_list(place.list);

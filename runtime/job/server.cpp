@@ -235,7 +235,7 @@ void Server::Loop::obey(int number, const Message &message) {
   case Message::kNumber:
     return takeNumber(number, message.number());
   case Message::kPulse:
-    if (message.pulse().position().count() != rank.position.count())
+    if (message.pulse().position().progress() != rank.position.progress())
       rank.moved = Clock::now();
     rank.position = message.pulse().position();
     if (message.pulse().silence().milliseconds() < rank.silence.milliseconds())

@@ -41,7 +41,7 @@ void Heart::look(Clock::time_point now) {
     Seen &known = seen[rank];
     if (uint64_t beats = there.countBeats(); std::exchange(known.beats, beats) != beats)
       known.heard = now;
-    if (uint64_t moves = there.countMoves(); std::exchange(known.moves, moves) != moves)
+    if (uint64_t progress = there.countProgress(); std::exchange(known.progress, progress) != progress)
       known.moved = now;
     if (!control.isPresent(rank))
       continue;

@@ -38,7 +38,7 @@ private:
 
   /// The last observation of a rank, and since when it has been unchanged.
   struct Seen {
-    uint64_t beats = 0, moves = 0;
+    uint64_t beats = 0, progress = 0;
     Clock::time_point heard, moved;
   };
 

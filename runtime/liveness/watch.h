@@ -22,7 +22,7 @@ struct Signs {
   int rank = 0;
   std::chrono::milliseconds silent{0};       ///< since its process last gave a sign of life
   std::chrono::milliseconds systemSilent{0}; ///< since its host last did; equal to `silent` if unknown
-  std::chrono::milliseconds still{0};        ///< since it last began a command
+  std::chrono::milliseconds still{0};        ///< since it last began a command, or began or ended a wait
   bool inList = false;                       ///< it is inside a command list, not between lists
   bool waiting = false;                      ///< for other ranks
   std::string place;                         ///< "list 'micro', command 7 (h.0.attn)"

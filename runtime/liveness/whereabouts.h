@@ -47,7 +47,10 @@ public:
     record.begin.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
     moves.store(count + 1, std::memory_order_release);
   }
-  void setWaiting(bool is) { waiting.store(is, std::memory_order_relaxed); }
+  void setWaiting(bool is) {
+    waiting.store(is, std::memory_order_relaxed);
+    turns.fetch_add(1, std::memory_order_relaxed);
+  }
   /// A checkpoint after so many steps is complete.
   void noteCheckpoint(uint64_t steps) { checkpoint.store(steps, std::memory_order_relaxed); }
   /// Sets the folder for this run's records; a path that is too long is ignored.
@@ -61,6 +64,9 @@ public:
   void beat() { beats.fetch_add(1, std::memory_order_relaxed); }
 
   uint64_t countMoves() const { return moves.load(std::memory_order_acquire); }
+  /// Grows as long as the rank gets on: with each command, and with each begin and end of a wait. Between lists there
+  /// are only waits.
+  uint64_t countProgress() const { return countMoves() + turns.load(std::memory_order_relaxed); }
   uint64_t countBeats() const { return beats.load(std::memory_order_relaxed); }
   std::string folder() const { return {folderName.data(), folderBytes.load(std::memory_order_acquire)}; }
   uint64_t lastCheckpoint() const { return checkpoint.load(std::memory_order_relaxed); }
@@ -97,7 +103,7 @@ private:
     return step << 36 | uint64_t(place.list & 0xffff) << 20 | (place.command & 0xfffff);
   }
 
-  std::atomic<uint64_t> step{0}, moves{0}, beats{0}, checkpoint{0};
+  std::atomic<uint64_t> step{0}, moves{0}, turns{0}, beats{0}, checkpoint{0};
   std::atomic<uint32_t> waiting{0};
   std::atomic<size_t> folderBytes{0};
   std::array<char, 1024> folderName{};

@@ -1,5 +1,6 @@
 // A server and the members of its job, as threads.
 #include "runtime/job/member.h"
+#include "runtime/liveness/whereabouts.h"
 #include "test/runtime/job/support.h"
 
 #include <atomic>
@@ -76,6 +77,22 @@ TEST(Job, ItsMembersMeetAndExchangeNumbers) {
   });
   EXPECT_THAT(errors, testing::Each(""));
   EXPECT_EQ(job.server->failure(), std::nullopt);
+}
+
+TEST(Job, RanksThatMeetGetOn) {
+  Job job(2, {.start = 5s, .watchdog = 1500ms});
+  auto errors = job.runAll([](Membership &member) {
+    Whereabouts place;
+    member.show(&place);
+    place.enter({0, 17});
+    for (int round = 0; round < 10; ++round) {
+      if (member.rank() == 1)
+        std::this_thread::sleep_for(300ms);
+      member.exchange(0);
+    }
+    member.show(nullptr);
+  });
+  EXPECT_THAT(errors, testing::Each(""));
 }
 
 TEST(Job, NamesWhoDoesNotCome) {

@@ -48,7 +48,7 @@ protected:
         Message message;
         Position &position = *message.mutable_pulse()->mutable_position();
         position.set_list(1);
-        position.set_count(1);
+        position.set_progress(1);
         position.set_waiting(true);
         if (change(rank, *message.mutable_pulse()))
           sessions[rank].send(message);

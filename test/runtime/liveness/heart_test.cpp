@@ -19,10 +19,12 @@ namespace {
 
 std::string place(int, const CommandPlace &place) { return "command " + std::to_string(place.command); }
 
-/// Runs rank 0 here, waiting for rank 1, a separate process that does `work`. Returns why rank 0 gave up.
+/// Runs rank 0 here, waiting `meetings` times for rank 1, a separate process that does `work`. Returns why rank 0 gave
+/// up.
 std::string whyItEnds(
     const std::function<void(Communicator &)> &work,
-    const std::function<void(pid_t, const Rendezvous &)> &meanwhile = [](pid_t, const Rendezvous &) {}) {
+    const std::function<void(pid_t, const Rendezvous &)> &meanwhile = [](pid_t, const Rendezvous &) {},
+    int meetings = 1) {
   Rendezvous rendezvous(2);
   auto join = [&](int rank, Arena &arena) {
     SharedMemoryOptions options;
@@ -45,7 +47,8 @@ std::string whyItEnds(
     communicator->whereabouts().beginStep(3);
     communicator->whereabouts().enter({0, 41});
     meanwhile(child, rendezvous);
-    communicator->exchange(0);
+    for (int meeting = 0; meeting < meetings; ++meeting)
+      communicator->exchange(0);
   } catch (const PeerLostError &error) {
     why = error.what();
   }
@@ -85,6 +88,18 @@ TEST(Heart, LeavesAloneWhoGoesOnAndWhoIsStoppedForLess) {
     kill(child, SIGCONT);
   };
   EXPECT_EQ(whyItEnds(slow, interrupt), "nothing");
+}
+
+TEST(Heart, LeavesAloneRanksThatMeet) {
+  constexpr int Meetings = 10;
+  auto meet = [](Communicator &communicator) {
+    communicator.whereabouts().enter({0, 17});
+    for (int meeting = 0; meeting < Meetings; ++meeting) {
+      std::this_thread::sleep_for(300ms);
+      communicator.exchange(0);
+    }
+  };
+  EXPECT_EQ(whyItEnds(meet, [](pid_t, const Rendezvous &) {}, Meetings), "nothing");
 }
 
 TEST(FlightRecord, TellsWhatEachRankDidLast) {
