@@ -1,0 +1,76 @@
+// The search: branch and bound over all candidates (Land and Doig 1960). Bounds come first; what they leave is evaluated,
+// the most promising first, until the bounds of all that remains are no better than what was found. So the result is
+// that of evaluating everything.
+//
+// Candidates of one family differ only in how state is split, what is recomputed, and the timetable. The first of a
+// family that is evaluated says what the family's kernels take on the busiest rank (Evaluated::floor): a bound for its
+// relatives, and a far better one than those of bounds.h.
+#pragma once
+
+#include "timing/plans/bounds.h"
+#include "timing/plans/candidate.h"
+#include "timing/plans/dimensions.h"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace dtc::plans {
+
+/// What placing, packing and simulating a candidate said.
+struct Evaluated {
+  Candidate candidate;
+  std::string problem;  ///< why there is no such program; empty: there is one
+  double seconds = 0;   ///< of a step
+  double band = 0;      ///< relative: the step takes seconds (1 ± band)
+  double bytes = 0;     ///< of the rank that holds most
+  double lack = 0;      ///< bytes that the rank, device or node with the largest shortage lacks; 0: it fits
+  double floor = 0;     ///< seconds that kernels of the forward and backward pass take on the busiest rank, where nothing
+                        ///< is recomputed; otherwise 0
+  double compute = 0, exposed = 0, bubble = 0, host = 0; ///< seconds of the step, means over ranks: they add up to it
+  double sent = 0;      ///< bytes of the rank that sends most, of a step
+  double mfu = 0;
+
+  bool fits() const { return problem.empty() && lack == 0; }
+};
+
+/// Evaluates some candidates, in their order; they may run at the same time.
+using Evaluate = std::function<std::vector<Evaluated>(std::span<const Candidate>)>;
+
+enum class Objective {
+  Time,  ///< the fastest step that fits
+  Front, ///< all that are not slower and larger than another (Pareto)
+};
+
+struct SearchOptions {
+  Objective objective = Objective::Time;
+  int64_t most = 0;      ///< candidates that are evaluated; 0: no limit
+  size_t atOnce = 8;     ///< that are handed to Evaluate together, whatever the number of threads: results do not depend
+                         ///< on it
+  double within = 0;     ///< also finds every candidate whose step is up to this share longer than the best
+};
+
+struct PrunedBy {
+  std::string_view bound; ///< Bound::name, or that of the family's floor
+  int64_t candidates = 0;
+  double closest = 0;     ///< the bound of the one that was closest to staying, in bytes or seconds
+};
+
+struct Outcome {
+  int64_t considered = 0;           ///< candidates that the constraints leave
+  std::vector<PrunedBy> pruned;     ///< in the order of bounds()
+  std::vector<Evaluated> evaluated; ///< in the order of evaluation
+  std::optional<size_t> best;       ///< of these, the fastest that fits; of several the first candidate
+  bool isComplete = true;           ///< false: `most` was reached, so that there may be better ones
+};
+
+Outcome search(const Problem &problem, const std::vector<Constraint> &constraints, const Evaluate &evaluate,
+               const SearchOptions &options);
+
+/// Those that no other is better than in bytes, seconds and devices, ascending by seconds; only what fits.
+std::vector<size_t> paretoFront(std::span<const Evaluated> evaluated);
+
+} // namespace dtc::plans
