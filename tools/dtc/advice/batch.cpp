@@ -1,7 +1,6 @@
 // Lints of how a step's batch is divided: over ranks, and into micro-batches.
 #include "tools/dtc/advice/Lints.h"
 
-#include "runtime/abi/roles.h"
 #include "runtime/abi/sources.h"
 #include "runtime/abi/timetables.h"
 #include "timing/timetables/csv.h"
@@ -76,7 +75,7 @@ std::optional<Finding> batchSmallerThanDp(const AdviceFacts &facts) {
 
 // few-micro-batches
 
-/// Idle time relative to a rank's work, which a pipeline needs not have: with GPipe and 1F1B (p-1)/m, so m = 4 p
+/// Idle time relative to a rank's work, which a pipeline need not have: with GPipe and 1F1B (p-1)/m, so m = 4 p
 /// micro-batches are just below it. From there on Huang et al. found the bubble negligible (GPipe, arXiv:1811.06965,
 /// section 2.3).
 constexpr double mostBubble = 0.25;
@@ -90,10 +89,13 @@ std::optional<double> bubbleOf(const std::string &timetable, int64_t ranks, int6
     if (!timetables::findMisfit(*named, shape).empty())
       return std::nullopt;
     made = timetables::generate(*named, shape);
-  } else {
-    made = timetables::readCsv(timetable, "the timetable"); // one of a program has been checked
+  } else if (timetable.find(',') != std::string::npos) {
+    // The text of a file, which the compiler has checked.
+    made = timetables::readCsv(timetable, "the timetable");
     if (made.microBatches != microBatches)
       return std::nullopt;
+  } else {
+    return std::nullopt;
   }
   return timetables::simulate(made, timetables::equalCosts(made.stages())).bubbleOverhead();
 }

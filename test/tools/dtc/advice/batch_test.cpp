@@ -152,10 +152,9 @@ abi::Manifest accumulatingStep(int64_t accumulation, uint64_t activations) {
   step.manifest.mutable_training()->set_accumulation(accumulation);
   abi::Role &role = *step.manifest.mutable_roles(0);
   role.set_arena_bytes(100 + activations);
-  for (auto [category, bytes] : {std::pair<const char *, uint64_t>("parameters", 40),
-                                 {"optimizer state", 40},
-                                 {"gradients", 20},
-                                 {"activations and workspace", activations}}) {
+  const std::vector<std::pair<const char *, uint64_t>> uses = {
+      {"parameters", 40}, {"optimizer state", 40}, {"gradients", 20}, {"activations and workspace", activations}};
+  for (const auto &[category, bytes] : uses) {
     abi::MemoryUse &use = *role.add_memory();
     use.set_category(category);
     use.set_bytes(bytes);
