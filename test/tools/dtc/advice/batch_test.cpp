@@ -36,7 +36,7 @@ TEST(BatchSmallerThanDpLint, RanksWithoutASampleOfTheirOwnFire) {
   ASSERT_TRUE(found) << "2 samples in a micro-batch";
   EXPECT_EQ(found->text,
             "a micro-batch has 2 samples for 4 ranks along dp, which have 2 different parts of it: 2 of them "
-            "compute what another one computes, too");
+            "repeat what others compute");
   EXPECT_EQ(found->remedy, "accumulation = 2, which gives each rank a sample of every micro-batch");
   EXPECT_DOUBLE_EQ(found->share, 0.5);
   EXPECT_FALSE(look(smaller, dataStep(8, 2, 4))) << "the remedy, and one sample for each rank";
@@ -237,9 +237,8 @@ TEST(LoadImbalanceLint, AVariationOfATwentiethIsEvenEnough) {
   // With 10 ± d the coefficient of variation is d / 10.
   std::optional<Finding> found = look(imbalance, unevenStep(9.4, 10.6, 2), timing::unitCluster(2));
   ASSERT_TRUE(found);
-  EXPECT_EQ(found->text,
-            "ranks compute unequally long: from 9.4 s (rank 0, stage 0) to 10.6 s (rank 1, stage 1) a step, "
-            "a coefficient of variation of 0.06, over 0.05");
+  EXPECT_EQ(found->text, "kernels take unequal times: from 9.4 s (rank 0, stage 0) to 10.6 s (rank 1, stage 1) a step, "
+                         "a coefficient of variation of 0.06, over 0.05");
   EXPECT_NEAR(found->share, 0.6 / 10.6, 1e-9) << "the slower one is above the mean for this part of the step";
   EXPECT_FALSE(look(imbalance, unevenStep(9.51, 10.49, 2), timing::unitCluster(2)));
   EXPECT_TRUE(look(imbalance, unevenStep(9.49, 10.51, 2), timing::unitCluster(2)));
