@@ -2,6 +2,7 @@
 
 #include "runtime/abi/random.h"
 #include "runtime/data/sampler.h"
+#include "tools/dtc/text/Balance.h"
 
 #include <algorithm>
 #include <cmath>
@@ -84,6 +85,27 @@ AttentionSpread attentionSpread(std::span<const double> documents, const BatchSh
   spread.variation /= static_cast<double>(spread.steps);
   spread.excess /= static_cast<double>(spread.steps);
   return spread;
+}
+
+std::vector<double> packedByAttention(std::span<const double> documents, int64_t sequence) {
+  constexpr size_t most = 1 << 14; // whose spread is that of all
+  auto window = static_cast<size_t>(sequence);
+  std::vector<size_t> lengths;
+  for (double document : documents.first(std::min(most, documents.size())))
+    for (auto left = static_cast<size_t>(document); left > 0; left -= lengths.back())
+      lengths.push_back(std::min(left, window));
+  std::vector<double> packed;
+  for (const std::vector<size_t> &sample : balancedSamples(lengths, window)) {
+    size_t room = window;
+    for (size_t number : sample) {
+      packed.push_back(static_cast<double>(lengths[number]));
+      room -= lengths[number];
+    }
+    if (room > 0)
+      packed.push_back(static_cast<double>(room));
+  }
+  packed.push_back(1); // that the last window shares with the next
+  return packed;
 }
 
 } // namespace dtc

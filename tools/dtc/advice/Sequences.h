@@ -36,4 +36,8 @@ std::vector<double> attentionOfWindows(std::span<const double> documents, int64_
 /// epoch.
 AttentionSpread attentionSpread(std::span<const double> documents, const BatchShape &shape, int64_t steps = 64);
 
+/// The documents in the order in which `dtc data pack --balance attention` writes them, with the padding at the end of
+/// samples. Documents longer than a sample are cut first. Of many documents only the first ones.
+std::vector<double> packedByAttention(std::span<const double> documents, int64_t sequence);
+
 } // namespace dtc

@@ -244,6 +244,23 @@ static double attentionShare(const AdviceFacts &facts) {
   return all > 0 ? attention / all : 0;
 }
 
+/// What packing can do, by the same simulation; what it cannot, more samples on each rank do: the spread falls with the
+/// root of their number.
+static std::string evenerSequences(const AdviceFacts &facts, BatchShape shape, double present) {
+  shape.heldOut = 0; // what is packed again is all trained on
+  double packed = attentionSpread(packedByAttention(facts.sampleTokens, shape.sequence), shape).variation;
+  std::string pack = fmt::format("pack by attention: dtc data pack --tokenizer ... --sequence-length {} --balance "
+                                 "attention",
+                                 shape.sequence);
+  if (packed <= mostAttentionVariation)
+    return pack;
+  std::string_view more = "more samples on each rank, by a larger global_batch or fewer data-parallel ranks";
+  constexpr double hardlyLess = 0.9;
+  if (packed > hardlyLess * present)
+    return fmt::format("{}; packing by attention cannot help, because long documents fill samples alone", more);
+  return fmt::format("{}, which leaves {:.2g}, because long documents fill samples alone; and {}", pack, packed, more);
+}
+
 static std::optional<Finding> unevenSequences(const AdviceFacts &facts) {
   const abi::Training &training = facts.program.training();
   int64_t ranks = dataAxesOf(facts.program).rowRanks();
@@ -265,9 +282,7 @@ static std::optional<Finding> unevenSequences(const AdviceFacts &facts) {
                   "{} more than the mean; attention is {} of a step",
                   ranks, spread.steps, spread.steps == 1 ? "" : "s", spread.variation, mostAttentionVariation,
                   percentText(spread.excess), percentText(share));
-  finding.remedy =
-      fmt::format("pack by attention: dtc data pack --tokenizer ... --sequence-length {} --balance attention",
-                  training.sequence_length());
+  finding.remedy = evenerSequences(facts, shape, spread.variation);
   finding.share = std::fmin(spread.excess * share, 1.0);
   return finding;
 }
