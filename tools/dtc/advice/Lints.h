@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tools/dtc/advice/Advice.h"
+#include "tools/dtc/advice/Figures.h"
 
 #include <span>
 
