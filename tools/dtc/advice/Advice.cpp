@@ -59,8 +59,10 @@ void printAdvice(const std::vector<Finding> &findings, bool all) {
 nlohmann::ordered_json toJson(const std::vector<Finding> &findings) {
   auto json = nlohmann::ordered_json::array();
   for (const Finding &finding : findings)
-    json.push_back(
-        {{"name", finding.name}, {"text", finding.text}, {"remedy", finding.remedy}, {"share", finding.share}});
+    json.push_back({{"name", std::string(finding.name)},
+                    {"text", finding.text},
+                    {"remedy", finding.remedy},
+                    {"share", finding.share}});
   return json;
 }
 

@@ -37,7 +37,7 @@ std::string orderText(const abi::Mesh &mesh, const timing::Cluster &cluster,
   if (cluster.axis_order_size() > 0) {
     for (const std::string &axis : insideOut)
       words.push_back(fmt::format("axis_order: \"{}\"", axis));
-    return fmt::format("place ranks so, and say {} in the cluster file", fmt::join(words, " "));
+    return fmt::format("place the ranks in that order, with {} in the cluster file", fmt::join(words, " "));
   }
   for (auto axis = insideOut.rbegin(); axis != insideOut.rend(); ++axis)
     words.push_back(fmt::format("{}={}", *axis, axisSize(mesh, *axis)));

@@ -1,7 +1,6 @@
 // Lints of how a step's batch is divided: over ranks, and into micro-batches.
 #include "tools/dtc/advice/Lints.h"
 
-#include "runtime/abi/roles.h"
 #include "runtime/abi/sources.h"
 #include "runtime/abi/timetables.h"
 #include "timing/timetables/csv.h"
@@ -69,14 +68,14 @@ std::optional<Finding> batchSmallerThanDp(const AdviceFacts &facts) {
   return Finding{
       "batch-smaller-than-dp",
       fmt::format("a micro-batch has {} sample{} for {} ranks along dp, which have {} different part{} of it: "
-                  "{} of them compute what another one computes, too",
+                  "{} of them repeat what others compute",
                   rows, rows == 1 ? "" : "s", ranks, parts, parts == 1 ? "" : "s", ranks - parts),
       remedy, 1 - static_cast<double>(parts) / static_cast<double>(ranks)};
 }
 
 // few-micro-batches
 
-/// Idle time relative to a rank's work, which a pipeline needs not have: with GPipe and 1F1B (p-1)/m, so m = 4 p
+/// Idle time relative to a rank's work, which a pipeline need not have: with GPipe and 1F1B (p-1)/m, so m = 4 p
 /// micro-batches are just below it. From there on Huang et al. found the bubble negligible (GPipe, arXiv:1811.06965,
 /// section 2.3).
 constexpr double mostBubble = 0.25;
@@ -90,10 +89,13 @@ std::optional<double> bubbleOf(const std::string &timetable, int64_t ranks, int6
     if (!timetables::findMisfit(*named, shape).empty())
       return std::nullopt;
     made = timetables::generate(*named, shape);
-  } else {
-    made = timetables::readCsv(timetable, "the timetable"); // one of a program has been checked
+  } else if (timetable.find(',') != std::string::npos) {
+    // The text of a file, which the compiler has checked.
+    made = timetables::readCsv(timetable, "the timetable");
     if (made.microBatches != microBatches)
       return std::nullopt;
+  } else {
+    return std::nullopt;
   }
   return timetables::simulate(made, timetables::equalCosts(made.stages())).bubbleOverhead();
 }
@@ -131,7 +133,8 @@ std::string bubbleRemedy(const abi::Manifest &program, int64_t ranks) {
     return fmt::format("accumulation = {} with the same global batch", enough);
   if (std::string better = betterTimetable(program, ranks); !better.empty())
     return "--timetable " + better;
-  int64_t enough = 4 * ranks; // (p-1)/m is then below a quarter
+  constexpr int64_t ofEachRank = 4; // micro-batches: (p-1)/m is then below a quarter
+  int64_t enough = ofEachRank * ranks;
   std::optional<double> then = bubbleOf(program.timetable(), ranks, program.stages_size(), enough);
   return fmt::format("{}accumulation = {} and global_batch = {}, or fewer ranks along pp",
                      then && *then <= mostBubble ? "" : "--timetable 1f1b, ", enough, enough * rowsOf(program));
@@ -249,13 +252,15 @@ std::optional<Finding> needlessAccumulation(const AdviceFacts &facts) {
     return std::nullopt;
   const Room &fullest = *std::ranges::max_element(rooms, {}, [](const Room &room) { return room.needs / room.has; });
   double seconds = secondsOfFurther(facts), share = std::min(1.0, seconds / facts.forecast->seconds);
-  return Finding{"needless-accumulation",
-                 fmt::format("a step has {} micro-batches, and its {} samples fit into one: {} of {}, if all but "
-                             "parameters, their state and gradients grows with the micro-batch; the further ones cost "
-                             "about {} of a step of {} ({})",
-                             count, program.training().global_batch(), bytesText(fullest.needs), bytesText(fullest.has),
-                             secondsText(seconds), secondsText(facts.forecast->seconds), percentText(share)),
-                 "accumulation = 1 with the same global batch", share};
+  return Finding{
+      "needless-accumulation",
+      fmt::format(
+          "a step has {} micro-batches, and its {} samples fit into one: {} of {}, if "
+          "everything but parameters, optimizer state and gradients grows with the micro-batch; the further ones cost "
+          "about {} of a step of {} ({})",
+          count, program.training().global_batch(), bytesText(fullest.needs), bytesText(fullest.has),
+          secondsText(seconds), secondsText(facts.forecast->seconds), percentText(share)),
+      "accumulation = 1 with the same global batch", share};
 }
 
 // load-imbalance
@@ -305,7 +310,7 @@ std::optional<Finding> loadImbalance(const AdviceFacts &facts) {
   if (loads.variation <= mostVariation)
     return std::nullopt;
   return Finding{"load-imbalance",
-                 fmt::format("ranks compute unequally long: from {} (rank {}, {}) to {} (rank {}, {}) a step, a "
+                 fmt::format("kernels take unequal times: from {} (rank {}, {}) to {} (rank {}, {}) a step, a "
                              "coefficient of variation of {:.3g}, over {:.3g}",
                              secondsText(loads.least->compute), loads.least->rank, loads.least->role,
                              secondsText(loads.most->compute), loads.most->rank, loads.most->role, loads.variation,

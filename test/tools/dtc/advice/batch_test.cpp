@@ -36,7 +36,7 @@ TEST(BatchSmallerThanDpLint, RanksWithoutASampleOfTheirOwnFire) {
   ASSERT_TRUE(found) << "2 samples in a micro-batch";
   EXPECT_EQ(found->text,
             "a micro-batch has 2 samples for 4 ranks along dp, which have 2 different parts of it: 2 of them "
-            "compute what another one computes, too");
+            "repeat what others compute");
   EXPECT_EQ(found->remedy, "accumulation = 2, which gives each rank a sample of every micro-batch");
   EXPECT_DOUBLE_EQ(found->share, 0.5);
   EXPECT_FALSE(look(smaller, dataStep(8, 2, 4))) << "the remedy, and one sample for each rank";
@@ -152,10 +152,9 @@ abi::Manifest accumulatingStep(int64_t accumulation, uint64_t activations) {
   step.manifest.mutable_training()->set_accumulation(accumulation);
   abi::Role &role = *step.manifest.mutable_roles(0);
   role.set_arena_bytes(100 + activations);
-  for (auto [category, bytes] : {std::pair<const char *, uint64_t>("parameters", 40),
-                                 {"optimizer state", 40},
-                                 {"gradients", 20},
-                                 {"activations and workspace", activations}}) {
+  const std::vector<std::pair<const char *, uint64_t>> uses = {
+      {"parameters", 40}, {"optimizer state", 40}, {"gradients", 20}, {"activations and workspace", activations}};
+  for (const auto &[category, bytes] : uses) {
     abi::MemoryUse &use = *role.add_memory();
     use.set_category(category);
     use.set_bytes(bytes);
@@ -238,9 +237,8 @@ TEST(LoadImbalanceLint, AVariationOfATwentiethIsEvenEnough) {
   // With 10 ± d the coefficient of variation is d / 10.
   std::optional<Finding> found = look(imbalance, unevenStep(9.4, 10.6, 2), timing::unitCluster(2));
   ASSERT_TRUE(found);
-  EXPECT_EQ(found->text,
-            "ranks compute unequally long: from 9.4 s (rank 0, stage 0) to 10.6 s (rank 1, stage 1) a step, "
-            "a coefficient of variation of 0.06, over 0.05");
+  EXPECT_EQ(found->text, "kernels take unequal times: from 9.4 s (rank 0, stage 0) to 10.6 s (rank 1, stage 1) a step, "
+                         "a coefficient of variation of 0.06, over 0.05");
   EXPECT_NEAR(found->share, 0.6 / 10.6, 1e-9) << "the slower one is above the mean for this part of the step";
   EXPECT_FALSE(look(imbalance, unevenStep(9.51, 10.49, 2), timing::unitCluster(2)));
   EXPECT_TRUE(look(imbalance, unevenStep(9.49, 10.51, 2), timing::unitCluster(2)));

@@ -225,7 +225,8 @@ TEST(GroupsLint, TheClusterFileSaysTheOrder) {
   cluster.add_axis_order("pp");
   std::optional<Finding> found = look(groups, pipelineStep(dataInside, 10, 16, 1), cluster);
   ASSERT_TRUE(found);
-  EXPECT_EQ(found->remedy, "place ranks so, and say axis_order: \"dp\" axis_order: \"pp\" in the cluster file");
+  EXPECT_EQ(found->remedy,
+            "place the ranks in that order, with axis_order: \"dp\" axis_order: \"pp\" in the cluster file");
   cluster.clear_axis_order();
   cluster.add_axis_order("dp");
   cluster.add_axis_order("pp");
