@@ -82,7 +82,9 @@ private:
 std::vector<std::vector<size_t>> balancedSamples(std::span<const size_t> lengths, size_t window) {
   std::vector<size_t> longestFirst(lengths.size());
   std::iota(longestFirst.begin(), longestFirst.end(), size_t(0));
-  std::ranges::stable_sort(longestFirst, [&](size_t one, size_t other) { return lengths[one] > lengths[other]; });
+  std::ranges::sort(longestFirst, [&](size_t one, size_t other) {
+    return lengths[one] != lengths[other] ? lengths[one] > lengths[other] : one < other;
+  });
   OpenSamples open(lengths, window);
   for (size_t document : longestFirst)
     open.put(document, lengths[document]);
