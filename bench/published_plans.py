@@ -148,10 +148,12 @@ def best_value(errors_of, low=0.02, high=1.5):
 
 
 def fixes(run):
-    """Their plan, part by part, as `dtc plan` takes it. Whether it splits the sequence is left open."""
+    """Their plan, part by part, as `dtc plan` takes it."""
     parts = {"tp": run.tp, "pp": run.pp, "dp": run.dp, "micro-batches": run.micro_batches, "recompute": run.recompute}
     if run.pp > 1:
         parts["timetable"] = "interleaved" if run.chunks > 1 else "1f1b"
+    if run.tp > 1:
+        parts["sp"] = "on" if run.splits_sequence else "off"
     if run.dp > 1:
         parts["state"] = "ddp"
     words = [f"{name}={value}" for name, value in parts.items()]
