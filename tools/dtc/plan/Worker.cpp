@@ -2,6 +2,7 @@
 
 #include "passes/choices/PipelineTimetable.h"
 #include "runtime/support/error.h"
+#include "runtime/support/mapped_file.h"
 #include "tools/dtc/plan/PlanFigures.h"
 
 #include <fmt/format.h>
@@ -17,6 +18,12 @@ static constexpr int64_t mostOperations = 1 << 20;
 
 Evaluator::Worker::Session::Session() : context(mlir::MLIRContext::Threading::DISABLED) {
   context.printOpOnDiagnostic(false); // an error names the place; printed operations are as long as the model
+}
+
+Evaluator::Worker::Worker(const CompileRequest &request, const timing::Cluster &cluster)
+    : request(request), cluster(cluster) {
+  if (request.choicesText.empty() && !request.choicesFile.empty())
+    this->request.choicesText = MappedFile(request.choicesFile).text();
 }
 
 Evaluator::Worker::Session &Evaluator::Worker::session() {

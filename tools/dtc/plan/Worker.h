@@ -11,7 +11,7 @@
 namespace dtc {
 
 struct Evaluator::Worker {
-  Worker(const CompileRequest &request, const timing::Cluster &cluster) : request(request), cluster(cluster) {}
+  Worker(const CompileRequest &request, const timing::Cluster &cluster);
 
   plans::ModelFacts facts();
   plans::Evaluated evaluate(const plans::Problem &problem, const plans::Candidate &candidate);

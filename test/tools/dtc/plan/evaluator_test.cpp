@@ -157,6 +157,49 @@ TEST(Evaluator, FiguresAreThoseOfThePrograms) {
   }
 }
 
+// An even cut would leave the fast device waiting: what is evaluated is what `dtc compile --cluster` cuts.
+TEST(Evaluator, UnevenDevicesAreCutByCosts) {
+  ModelFolder model({.layers = 6});
+  timing::Cluster cluster = clusterOf(2, 1, 1e9, 8);
+  CompileRequest request = requestFor(model, 8);
+  Evaluator evaluator(request, cluster, 1);
+  plans::Candidate candidate = candidateOf({{"pp", 2}}, "ddp", 4);
+  plans::Evaluated found = evaluator.evaluate(problemOf(evaluator, cluster, 2), {{candidate}}).front();
+  timing::Layout layout(cluster, meshOf(candidate));
+  request.mesh = candidate.meshText();
+  request.strategy = candidate.strategyText();
+  request.assignments.push_back("accumulation=4");
+  request.layout = &layout;
+  request.scheduleEffort = 1;
+  LoadedModel loaded(request);
+  abi::Manifest program = loaded.compile(/*generateCode=*/false).manifest;
+  ASSERT_TRUE(loaded.balancedStages());
+  EXPECT_NE(loaded.balancedStages()->chosen.layers, loaded.balancedStages()->even.layers);
+  EXPECT_EQ(found.seconds, timing::forecastStep(program, layout).seconds);
+}
+
+// cuBLAS works in 32 MiB on Hopper.
+TEST(Evaluator, ScratchMemoryOfKernelsCounts) {
+  ModelFolder model(small);
+  CompileRequest request = requestFor(model, 8);
+  request.target = "cuda:sm_90";
+  timing::Cluster cluster = clusterOf(1, 2);
+  Evaluator evaluator(request, cluster, 1);
+  plans::Candidate candidate = candidateOf({{"dp", 2}});
+  plans::Evaluated found = evaluator.evaluate(problemOf(evaluator, cluster, 2), {{candidate}}).front();
+  ASSERT_EQ(found.problem, "");
+  abi::Manifest program = compiled(request, candidate, "", timing::Layout(cluster, meshOf(candidate)));
+  EXPECT_GE(scratchBytes(program), 32U << 20);
+  EXPECT_EQ(found.bytes, neededBy(program));
+  auto lackWith = [&](double memory) {
+    timing::Cluster tight = clusterOf(1, 2, 1e9, 1, static_cast<uint64_t>(memory));
+    Evaluator again(request, tight, 1);
+    return again.evaluate(problemOf(again, tight, 2), {{candidate}}).front().lack;
+  };
+  EXPECT_EQ(lackWith(found.bytes), 0);
+  EXPECT_EQ(lackWith(found.bytes - 64), 64);
+}
+
 TEST(Evaluator, PartsAddUpToTheStep) {
   ModelFolder model(small);
   timing::Cluster cluster = clusterOf(2, 2, 2e8);
@@ -285,6 +328,59 @@ TEST(PlanFloor, NoKernelTakesLess) {
                 timing::kernelSeconds(device, {abi::Work::PRODUCT, abi::F32, flops, bytes}) * (1 + 1e-12));
   EXPECT_DOUBLE_EQ(leastKernelSeconds(device, abi::Work::PRODUCT, abi::F32, 6e10), 2e-7 + 1.0) << "0.6 of 1e11";
   EXPECT_DOUBLE_EQ(leastKernelSeconds(device, abi::Work::ATTENTION, abi::BF16, 2e11), 2e-7 + 1.0) << "no share";
+}
+
+// Of each layer four products, of the model the head, each with the gradients of both its operands, and attention with
+// its gradient: 4 s d operations for a token, and 10 s d. Products take 0.6 of the peak at best, attention all of it.
+double floorOfGpt2(const ModelSizes &sizes, double tokens, double microBatches, double ranks) {
+  auto d = static_cast<double>(sizes.hidden), layers = static_cast<double>(sizes.layers);
+  double inLayer = 4 * d * d + 2 * d * static_cast<double>(sizes.mlp), head = d * static_cast<double>(sizes.vocabulary);
+  double products = 3 * 2 * tokens * (layers * inLayer + head);
+  double attention = 14 * tokens * layers * static_cast<double>(sizes.positions) * d;
+  double launches = microBatches * (3 * (4 * layers + 1) + 2 * layers);
+  return (launches * 2e-7 + (1 - epilogues) * (products / 0.6 + attention) / 1e11) / ranks;
+}
+
+// However state is split, whatever is recomputed, and in whatever order: the products are the same.
+TEST(PlanFloor, IsThatOfTheProductsAndTheAttention) {
+  ModelFolder model(small);
+  timing::Cluster cluster = clusterOf(1, 2);
+  Evaluator evaluator(requestFor(model, 8), cluster, 1);
+  plans::Problem problem = problemOf(evaluator, cluster, 2);
+  double tokens = 8 * 8;
+  std::vector<plans::Candidate> whole, stages;
+  for (const char *recompute : {"none", "cheap", "selective", "full"}) {
+    whole.push_back(candidateOf({{"dp", 2}}, "ddp", 2, recompute));
+    whole.push_back(candidateOf({{"dp", 2}}, "zero3", 2, recompute));
+    stages.push_back(candidateOf({{"pp", 2}}, "ddp", 4, recompute));
+    stages.push_back(candidateOf({{"pp", 2}}, "ddp", 4, recompute, "zbv"));
+  }
+  for (const plans::Evaluated &each : evaluator.evaluate(problem, whole)) {
+    double expected = floorOfGpt2(small, tokens / 2, 2, 1); // both ranks launch all kernels
+    EXPECT_NEAR(each.floor, expected, 1e-9 * expected) << each.candidate.text();
+    EXPECT_LT(each.floor, each.compute);
+  }
+  for (const plans::Evaluated &each : evaluator.evaluate(problem, stages)) {
+    double expected = floorOfGpt2(small, tokens, 4, 2);
+    EXPECT_NEAR(each.floor, expected, 1e-9 * expected) << each.candidate.text();
+    EXPECT_LT(each.floor, each.seconds);
+  }
+}
+
+// Stages may be cut so that the fast device does nearly everything.
+TEST(PlanFloor, OfAPipelineIsThatOfTheFastestDevice) {
+  ModelFolder model(small);
+  plans::Candidate stages = candidateOf({{"pp", 2}}, "ddp", 4), whole = candidateOf({{"dp", 2}});
+  auto floorsWith = [&](double slowness) {
+    timing::Cluster cluster = clusterOf(2, 1, 1e9, slowness);
+    Evaluator evaluator(requestFor(model, 8), cluster, 1);
+    std::vector<plans::Evaluated> found = evaluator.evaluate(problemOf(evaluator, cluster, 2), {{stages, whole}});
+    return std::pair(found[0].floor, found[1].floor);
+  };
+  auto [even, evenWhole] = floorsWith(1);
+  auto [uneven, unevenWhole] = floorsWith(4);
+  EXPECT_NEAR(uneven, even, 1e-9 * even);
+  EXPECT_GT(unevenWhole, 1.5 * evenWhole) << "data-parallel ranks do the same, so the slow device counts";
 }
 
 } // namespace
