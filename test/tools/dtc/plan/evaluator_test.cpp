@@ -32,6 +32,7 @@ plans::Candidate candidateOf(std::vector<plans::MeshAxis> mesh, const std::strin
 
 std::vector<plans::Candidate> someCandidates() {
   return {candidateOf({{"dp", 4}}),
+          candidateOf({{"dp", 4}}, "ddp", 2),
           candidateOf({{"dp", 4}}, "zero3", 2, "full"),
           candidateOf({{"tp", 2}}, "ddp", 2, "selective"),
           candidateOf({{"dp", 2}, {"tp", 2}}, "zero1", 1, "none"),
@@ -229,7 +230,7 @@ TEST(Evaluator, ThreadsAndOrderChangeNothing) {
   std::ranges::reverse(candidates);
   std::vector<plans::Evaluated> third = three.evaluate(problem, candidates);
   std::ranges::reverse(third);
-  ASSERT_EQ(first.size(), 14U);
+  ASSERT_EQ(first.size(), 16U);
   for (size_t number = 0; number < first.size(); ++number) {
     SCOPED_TRACE(first[number].candidate.text());
     EXPECT_EQ(first[number].candidate, second[number].candidate);
