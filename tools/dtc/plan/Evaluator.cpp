@@ -16,15 +16,15 @@ namespace dtc {
 namespace {
 
 /// Candidates that are evaluated by one worker in a row: of one mesh and strategy.
-struct Piece {
+struct KeyedPiece {
   std::string key;
   std::vector<size_t> members;
 };
 
 /// Pieces are small enough for all workers to get some.
-std::vector<Piece> cutIntoPieces(const std::vector<std::string> &keys, size_t workers) {
+std::vector<KeyedPiece> cutIntoPieces(const std::vector<std::string> &keys, size_t workers) {
   size_t most = (keys.size() + workers - 1) / workers;
-  std::vector<Piece> pieces;
+  std::vector<KeyedPiece> pieces;
   std::map<std::string, size_t> open; // the last piece of each key
   for (size_t number = 0; number < keys.size(); ++number) {
     auto [found, isNew] = open.try_emplace(keys[number], pieces.size());
@@ -40,16 +40,17 @@ std::vector<Piece> cutIntoPieces(const std::vector<std::string> &keys, size_t wo
 }
 
 /// Hands pieces to workers, each first those that it has placed before.
-class Pieces {
+class PieceQueue {
 public:
-  Pieces(std::vector<Piece> pieces, std::map<std::string, size_t> &homes) : pieces(std::move(pieces)), homes(homes) {}
+  PieceQueue(std::vector<KeyedPiece> pieces, std::map<std::string, size_t> &homes)
+      : pieces(std::move(pieces)), homes(homes) {}
 
-  std::optional<Piece> takeFor(size_t worker) {
+  std::optional<KeyedPiece> takeFor(size_t worker) {
     std::lock_guard lock(mutex);
     if (pieces.empty())
       return std::nullopt;
     auto isOf = [&](bool isOwn) {
-      return [this, worker, isOwn](const Piece &piece) {
+      return [this, worker, isOwn](const KeyedPiece &piece) {
         auto home = homes.find(piece.key);
         return isOwn ? home != homes.end() && home->second == worker : home == homes.end();
       };
@@ -59,7 +60,7 @@ public:
       found = std::ranges::find_if(pieces, isOf(false));
     if (found == pieces.end())
       found = pieces.begin();
-    Piece piece = std::move(*found);
+    KeyedPiece piece = std::move(*found);
     pieces.erase(found);
     homes[piece.key] = worker;
     return piece;
@@ -67,7 +68,7 @@ public:
 
 private:
   std::mutex mutex;
-  std::vector<Piece> pieces;
+  std::vector<KeyedPiece> pieces;
   std::map<std::string, size_t> &homes;
 };
 
@@ -77,7 +78,7 @@ void runThreads(size_t count, const std::function<void(size_t)> &work) {
     return work(0);
   std::mutex mutex;
   std::exception_ptr problem;
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   for (size_t number = 0; number < count; ++number)
     threads.emplace_back([&, number] {
       try {
@@ -87,8 +88,7 @@ void runThreads(size_t count, const std::function<void(size_t)> &work) {
         problem = problem ? problem : std::current_exception();
       }
     });
-  for (std::thread &thread : threads)
-    thread.join();
+  threads.clear(); // waits for all
   if (problem)
     std::rethrow_exception(problem);
 }
@@ -110,9 +110,9 @@ std::vector<plans::Evaluated> Evaluator::evaluate(const plans::Problem &problem,
   for (const plans::Candidate &candidate : candidates)
     keys.push_back(Worker::keyOf(problem, candidate));
   std::vector<plans::Evaluated> evaluated(candidates.size());
-  Pieces pieces(cutIntoPieces(keys, workers.size()), homes);
+  PieceQueue pieces(cutIntoPieces(keys, workers.size()), homes);
   runThreads(std::min(workers.size(), std::max<size_t>(1, candidates.size())), [&](size_t number) {
-    while (std::optional<Piece> piece = pieces.takeFor(number))
+    while (std::optional<KeyedPiece> piece = pieces.takeFor(number))
       for (size_t member : piece->members)
         evaluated[member] = workers[number]->evaluate(problem, candidates[member]);
   });
