@@ -3,6 +3,7 @@
 #include "test/long_tests.h"
 #include "test/tools/dtc/plan/plan_models.h"
 #include "timing/plans/dimensions.h"
+#include "timing/timetables/named.h"
 
 #include <gtest/gtest.h>
 
@@ -147,20 +148,29 @@ std::set<std::pair<double, double>> frontOf(const plans::Outcome &outcome) {
   return front;
 }
 
+/// Whether their ranks have the same stages, and all but state, timetable and recomputation is equal.
+bool areRelated(const Candidate &one, const Candidate &other) {
+  const timetables::Named &first = *timetables::findNamed(one.timetable);
+  const timetables::Named &second = *timetables::findNamed(other.timetable);
+  bool haveSameStages =
+      one.sizeOf("pp") == 1 || (first.placement == second.placement && first.leastPerRank == second.leastPerRank);
+  return haveSameStages && one.mesh == other.mesh && one.microBatches == other.microBatches &&
+         one.splitsSequence == other.splitsSequence;
+}
+
 /// No bound is above what it bounds: neither those by formulas, nor the floors of families.
 void expectBoundsHold(const Problem &problem, const std::vector<Evaluated> &evaluated) {
+  plans::BoundContext context(problem);
   for (const Evaluated &each : evaluated) {
     if (!each.problem.empty())
       continue;
     SCOPED_TRACE(each.candidate.text());
-    plans::Least least = plans::leastOf(problem, each.candidate);
+    plans::Least least = plans::leastOf(context, each.candidate);
     EXPECT_LE(least.bytes, each.bytes) << least.ofBytes->name;
     EXPECT_LE(least.seconds, each.seconds) << least.ofSeconds->name;
     EXPECT_GT(each.floor, 0);
     for (const Evaluated &other : evaluated)
-      if (other.problem.empty() && other.candidate.mesh == each.candidate.mesh &&
-          other.candidate.microBatches == each.candidate.microBatches &&
-          other.candidate.splitsSequence == each.candidate.splitsSequence)
+      if (other.problem.empty() && areRelated(each.candidate, other.candidate))
         EXPECT_LE(each.floor, other.seconds) << "the floor of the family of " << other.candidate.text();
   }
 }
