@@ -1,8 +1,12 @@
 // What a candidate takes at least, without placing it: bytes of the rank that holds most, and seconds of a step. Each
-// bound is a formula that holds for whatever the compiler makes of the candidate (bounds.cpp says why), so what is over
-// it need not be tried.
+// bound is a formula that holds for whatever the compiler makes of the candidate (bounds.cpp says why): for any cut of
+// a pipeline, any order, any buckets. So what is over it need not be tried.
+//
+// They assume what holds for all families of models that dtc reads: layers have equal parameters, every matrix of a
+// layer multiplies every token once, and the head follows the last layer.
 #pragma once
 
+#include "timing/plans/bound_context.h"
 #include "timing/plans/candidate.h"
 #include "timing/plans/problem.h"
 
@@ -14,7 +18,7 @@ namespace dtc::plans {
 struct Bound {
   std::string_view name; ///< as the answer has it: "parameters and their state"
   enum class Of { Bytes, Seconds } of;
-  double (*value)(const Problem &problem, const Candidate &candidate);
+  double (*value)(const BoundContext &context, const Candidate &candidate);
 };
 
 /// Those of bytes first. A bound that does not concern a candidate is 0 for it.
@@ -25,6 +29,12 @@ struct Least {
   double bytes = 0, seconds = 0;
   const Bound *ofBytes = nullptr, *ofSeconds = nullptr;
 };
-Least leastOf(const Problem &problem, const Candidate &candidate);
+Least leastOf(const BoundContext &context, const Candidate &candidate);
+
+/// What share of Evaluated::floor of one candidate its relatives take at least. Products of two programs may differ in
+/// what is fused to them: up to 16 operations for an element of the result, each of which takes twice as many as the
+/// product is deep, hidden / tp or more but for narrow feed-forward blocks, hence another factor of 2. 0: no floor
+/// holds.
+double floorShare(const Problem &problem, const Candidate &candidate);
 
 } // namespace dtc::plans

@@ -44,8 +44,7 @@ public:
   /// In their order. What a candidate makes impossible is its Evaluated::problem; an Error is thrown only for what
   /// would go wrong with every candidate: facts() throws it before.
   ///
-  /// Evaluated::floor holds for all of a candidate's family, however state, recomputation, timetable and cut differ:
-  /// see PlanFloor.h.
+  /// Evaluated::floor is that of PlanFloor.h, also where something is recomputed.
   std::vector<plans::Evaluated> evaluate(const plans::Problem &problem, std::span<const plans::Candidate> candidates);
 
   /// Looks for a better cut, a mix of what is recomputed, and a better order, with up to `effort` plans for the order

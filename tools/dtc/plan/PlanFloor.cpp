@@ -4,7 +4,6 @@
 #include "runtime/abi/marks.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
 namespace dtc {
@@ -42,8 +41,7 @@ static double sumOf(const FlatRole &role, const std::vector<const timing::Device
         continue;
       KernelTimes each;
       for (const timing::Device *device : devices)
-        each.push_back(leastKernelSeconds(*device, command.work.kind(), command.type,
-                                          (1 - epilogues) * command.work.flops()));
+        each.push_back(leastKernelSeconds(*device, command.work.kind(), command.type, command.work.flops()));
       seconds += static_cast<double>(times[number]) * pick(each);
     }
   return seconds;
@@ -56,16 +54,14 @@ double floorOf(const Plan &plan, const timing::Layout &layout) {
   std::vector<const timing::Device *> devices;
   for (int kind : kinds)
     devices.push_back(&layout.cluster().devices(kind));
-  double seconds = 0;
-  if (plan.roles.size() == 1) { // all ranks do the same
+  double longest = 0, sum = 0;
+  for (const PlannedRole &planned : plan.roles) {
     for (const timing::Device *device : devices)
-      seconds = std::max(seconds, sumOf(*plan.roles.front().role, {device},
-                                        [](const KernelTimes &each) { return each.front(); }));
-    return seconds;
+      longest = std::max(longest, sumOf(*planned.role, {device}, [](const KernelTimes &each) { return each.front(); }));
+    sum += sumOf(*planned.role, devices, [](const KernelTimes &each) { return std::ranges::min(each); });
   }
-  for (const PlannedRole &planned : plan.roles)
-    seconds += sumOf(*planned.role, devices, [](const KernelTimes &each) { return std::ranges::min(each); });
-  return seconds / static_cast<double>(plan.roles.size());
+  bool mayBeCutOtherwise = plan.roles.size() > 1 && devices.size() > 1;
+  return mayBeCutOtherwise ? sum / static_cast<double>(plan.roles.size()) : longest;
 }
 
 } // namespace dtc

@@ -1,5 +1,5 @@
-// What a plan says about all plans of its family, which differ from it in how state is split, what is recomputed, the
-// timetable and the cut: seconds that none of their steps is shorter than.
+// What a plan says about all plans of its family, which have the same stages on the same ranks, and differ from it in
+// how state is split, what is recomputed and the timetable: seconds that none of their steps is shorter than.
 //
 // All of them do the products and the attention of the forward pass and of both parts of the backward pass, on tensors
 // of the same sizes. What else they do differs: which elementwise kernels there are and what these read, what gradients
@@ -8,11 +8,10 @@
 //   launch_seconds + flops / peak / (the largest share that kernels of the class reach at any size)
 //
 // which is at most what timing::kernelSeconds says, because a mean of shares is at most the largest one, and reading
-// memory only adds. On GPUs, products may also do the elementwise work behind them, some operations for each element of
-// their result: so a share of their operations, `epilogues`, does not count.
+// memory only adds. (On GPUs products also do elementwise work that is behind them: see plans::floorShare.)
 //
-// Without a pipeline, the slowest device counts. Of a pipeline, whose stages may be cut in any way, it is the mean over
-// ranks, each kernel on the device that does it fastest.
+// The rank where this takes longest counts. Only where a pipeline's ranks have different devices, relatives may be cut
+// in another way: then it is the mean over ranks, each kernel on the device that does it fastest.
 #pragma once
 
 #include "passes/pipelines/search/Planner.h"
@@ -20,9 +19,6 @@
 #include "timing/cost/cost.h"
 
 namespace dtc {
-
-/// The share of the operations of products that epilogues may be.
-inline constexpr double epilogues = 0.02;
 
 /// At most what kernelSeconds says about any such work, whatever bytes it moves.
 double leastKernelSeconds(const timing::Device &device, abi::Work::Class kind, abi::DataType type, double flops);

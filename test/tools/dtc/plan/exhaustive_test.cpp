@@ -1,9 +1,9 @@
 // What the search finds is what evaluating every candidate finds, on random models and clusters: the fastest plan, to
 // the bit, whether any fits, the least number of devices, and the front of memory and time.
-#include "runtime/support/error.h"
 #include "test/long_tests.h"
 #include "test/tools/dtc/plan/plan_models.h"
 #include "timing/plans/dimensions.h"
+#include "timing/timetables/named.h"
 
 #include <gtest/gtest.h>
 
@@ -100,13 +100,10 @@ std::vector<Candidate> candidatesOf(const Problem &problem, const std::vector<pl
 std::vector<plans::Constraint> Case::constraintsFor(const Problem &problem, size_t most) const {
   std::vector<plans::Constraint> constraints;
   for (const char *word : {"regather", "zero2", "v-min", "v-half", "gpipe", "naive", "selective", "dualpipev", "zb-h2",
-                           "interleaved", "zero1", "none", "zb-h1", "megatron-sp"}) {
+                           "interleaved", "zero1", "none", "zb-h1", "sp=on", "hsdp"}) {
     if (candidatesOf(problem, constraints).size() <= most)
       break;
-    try {
-      constraints.push_back(plans::parseConstraint(word, /*isFixed=*/false));
-    } catch (const Error &) { // no value of one dimension alone
-    }
+    constraints.push_back(plans::parseConstraint(word, /*isFixed=*/false));
   }
   return constraints;
 }
@@ -151,20 +148,29 @@ std::set<std::pair<double, double>> frontOf(const plans::Outcome &outcome) {
   return front;
 }
 
+/// Whether their ranks have the same stages, and all but state, timetable and recomputation is equal.
+bool areRelated(const Candidate &one, const Candidate &other) {
+  const timetables::Named &first = *timetables::findNamed(one.timetable);
+  const timetables::Named &second = *timetables::findNamed(other.timetable);
+  bool haveSameStages =
+      one.sizeOf("pp") == 1 || (first.placement == second.placement && first.leastPerRank == second.leastPerRank);
+  return haveSameStages && one.mesh == other.mesh && one.microBatches == other.microBatches &&
+         one.splitsSequence == other.splitsSequence;
+}
+
 /// No bound is above what it bounds: neither those by formulas, nor the floors of families.
 void expectBoundsHold(const Problem &problem, const std::vector<Evaluated> &evaluated) {
+  plans::BoundContext context(problem);
   for (const Evaluated &each : evaluated) {
     if (!each.problem.empty())
       continue;
     SCOPED_TRACE(each.candidate.text());
-    plans::Least least = plans::leastOf(problem, each.candidate);
+    plans::Least least = plans::leastOf(context, each.candidate);
     EXPECT_LE(least.bytes, each.bytes) << least.ofBytes->name;
     EXPECT_LE(least.seconds, each.seconds) << least.ofSeconds->name;
     EXPECT_GT(each.floor, 0);
     for (const Evaluated &other : evaluated)
-      if (other.problem.empty() && other.candidate.mesh == each.candidate.mesh &&
-          other.candidate.microBatches == each.candidate.microBatches &&
-          other.candidate.splitsSequence == each.candidate.splitsSequence)
+      if (other.problem.empty() && areRelated(each.candidate, other.candidate))
         EXPECT_LE(each.floor, other.seconds) << "the floor of the family of " << other.candidate.text();
   }
 }

@@ -1,0 +1,355 @@
+#include "timing/plans/search.h"
+
+#include "runtime/abi/recompute.h"
+#include "runtime/support/error.h"
+#include "timing/timetables/named.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <limits>
+#include <map>
+#include <queue>
+#include <tuple>
+
+namespace dtc::plans {
+
+namespace {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+/// Values of one part of candidates, by number.
+template <typename Value> class Numbered {
+public:
+  uint32_t numberOf(const Value &value) {
+    auto [entry, isNew] = numbers.try_emplace(value, static_cast<uint32_t>(values.size()));
+    if (isNew)
+      values.push_back(value);
+    return entry->second;
+  }
+  const Value &operator[](uint32_t number) const { return values[number]; }
+  size_t size() const { return values.size(); }
+
+private:
+  std::map<Value, uint32_t> numbers;
+  std::vector<Value> values;
+};
+
+/// What candidates of a family have in common: mesh, split of the sequence, micro-batches, and what stages ranks have.
+using FamilyKey = std::tuple<uint32_t, bool, int64_t, int>;
+
+/// A candidate that is not pruned at once. There may be millions.
+struct Entry {
+  double bytes = 0, seconds = 0; ///< bounds
+  uint32_t family = 0;
+  uint16_t state = 0, timetable = 0, recompute = 0;
+  uint8_t bound = 0;             ///< of seconds, in bounds()
+  bool givesFloor = false;
+  bool isDone = false;           ///< evaluated or pruned
+};
+
+struct Family {
+  std::vector<uint32_t> members; ///< in order
+  double floor = 0;              ///< the largest that a member had
+  bool isKnown = false;          ///< a member was evaluated, or will be in the round that is being chosen
+};
+
+/// Where stages are: one a rank, several in a loop, or in a V. Other timetables have one a rank.
+int stagesOf(const Candidate &candidate) {
+  const timetables::Named *named = timetables::findNamed(candidate.timetable);
+  if (candidate.sizeOf("pp") == 1 || !named)
+    return 0;
+  return 2 * named->leastPerRank + (named->placement == timetables::Placement::V);
+}
+
+/// Whether no product is recomputed.
+bool keepsProducts(const Candidate &candidate) {
+  auto how = abi::parseRecompute(candidate.recompute);
+  return how && (how->kind == abi::Recompute::Kind::None || how->kind == abi::Recompute::Kind::Cheap);
+}
+
+/// All candidates that bounds of bytes leave, in a few words each.
+class Pool {
+public:
+  Pool(const Problem &problem, const std::vector<Constraint> &constraints) : problem(problem), context(problem) {
+    if (problem.devices < 1)
+      return;
+    forEachCandidate(problem, constraints, [&](const Candidate &candidate) { add(candidate); });
+  }
+
+  Candidate candidateOf(uint32_t number) const {
+    const Entry &entry = entries[number];
+    auto [mesh, splitsSequence, microBatches, stages] = families[entry.family];
+    Candidate candidate;
+    candidate.mesh = meshes[mesh];
+    candidate.splitsSequence = splitsSequence;
+    candidate.microBatches = microBatches;
+    candidate.state = states[entry.state];
+    candidate.timetable = timetables[entry.timetable];
+    candidate.recompute = recomputations[entry.recompute];
+    return candidate;
+  }
+
+  size_t numberOfFamilies() const { return families.size(); }
+
+  const Problem &problem;
+  int64_t considered = 0;
+  std::vector<Entry> entries; ///< in the order of candidates
+  std::vector<PrunedBy> pruned = std::vector<PrunedBy>(bounds().size() + 1); ///< by each bound, the floor last
+
+  void countPruned(size_t bound, double value) {
+    PrunedBy &by = pruned[bound];
+    by.closest = by.candidates == 0 ? value : std::min(by.closest, value);
+    ++by.candidates;
+  }
+
+private:
+  void add(const Candidate &candidate) {
+    ++considered;
+    Least least = leastOf(context, candidate);
+    if (double room = context.roomFor(candidate); room > 0 && least.bytes > room)
+      return countPruned(indexOf(least.ofBytes), least.bytes);
+    if (entries.size() == std::numeric_limits<uint32_t>::max())
+      throw Error(ExitCode::BadInput, fmt::format("there are more than {} plans; fix some of their parts, as in --fix "
+                                                  "tp=8",
+                                                  entries.size()));
+    Entry &entry = entries.emplace_back();
+    entry.bytes = least.bytes;
+    entry.seconds = least.seconds;
+    entry.bound = static_cast<uint8_t>(indexOf(least.ofSeconds));
+    entry.family = families.numberOf({meshes.numberOf(candidate.mesh), candidate.splitsSequence,
+                                      candidate.microBatches, stagesOf(candidate)});
+    entry.state = static_cast<uint16_t>(states.numberOf(candidate.state));
+    entry.timetable = static_cast<uint16_t>(timetables.numberOf(candidate.timetable));
+    entry.recompute = static_cast<uint16_t>(recomputations.numberOf(candidate.recompute));
+    entry.givesFloor = keepsProducts(candidate);
+  }
+
+  static size_t indexOf(const Bound *bound) { return static_cast<size_t>(bound - bounds().data()); }
+
+  BoundContext context;
+  Numbered<std::vector<MeshAxis>> meshes;
+  Numbered<std::string> states, timetables, recomputations;
+  Numbered<FamilyKey> families;
+};
+
+/// What was found so far, and whether anything with some bounds can be as good.
+class Found {
+public:
+  explicit Found(const SearchOptions &options) : options(options) {}
+
+  void add(const Evaluated &evaluated) {
+    if (!evaluated.fits())
+      return;
+    fastest = std::min(fastest, evaluated.seconds);
+    if (options.objective == Objective::Front)
+      addToFront({evaluated.seconds, evaluated.bytes});
+  }
+
+  bool prunes(double bytes, double seconds) const {
+    if (options.objective == Objective::Time)
+      return seconds > fastest * (1 + options.within);
+    auto slower = front.upper_bound(seconds); // bytes fall as seconds rise
+    return slower != front.begin() && std::prev(slower)->second <= bytes;
+  }
+
+private:
+  void addToFront(std::pair<double, double> point) {
+    if (prunes(point.second, point.first))
+      return;
+    auto next = front.lower_bound(point.first);
+    while (next != front.end() && next->second >= point.second)
+      next = front.erase(next);
+    front.insert(point);
+  }
+
+  const SearchOptions &options;
+  double fastest = infinite;
+  std::map<double, double> front; ///< bytes by seconds
+};
+
+class Search {
+public:
+  Search(Pool &pool, const Evaluate &evaluate, const SearchOptions &options)
+      : pool(pool), evaluate(evaluate), options(options), found(options), families(pool.numberOfFamilies()) {
+    for (uint32_t number = 0; number < pool.entries.size(); ++number) {
+      families[pool.entries[number].family].members.push_back(number);
+      waiting.push({pool.entries[number].seconds, number});
+    }
+  }
+
+  Outcome run() {
+    Outcome outcome;
+    outcome.considered = pool.considered;
+    while (true) {
+      std::vector<uint32_t> round = choose(outcome);
+      if (round.empty())
+        break;
+      evaluateRound(round, outcome);
+    }
+    outcome.isComplete = waiting.empty();
+    for (size_t i = 0; i < pool.pruned.size(); ++i)
+      if (PrunedBy by = pool.pruned[i]; by.candidates > 0) {
+        by.bound = i < bounds().size() ? bounds()[i].name : floorName;
+        outcome.pruned.push_back(by);
+      }
+    return outcome;
+  }
+
+private:
+  using Waiting = std::pair<double, uint32_t>; ///< the bound that was known, and the entry
+
+  struct IsLater {
+    const Pool *pool;
+    bool operator()(const Waiting &a, const Waiting &b) const {
+      auto key = [&](const Waiting &waiting) {
+        return std::tuple(waiting.first, !pool->entries[waiting.second].givesFloor, waiting.second);
+      };
+      return key(a) > key(b);
+    }
+  };
+
+  /// With what a relative took.
+  double floorOf(const Entry &entry, const Candidate &candidate) const {
+    return families[entry.family].floor * floorShare(pool.problem, candidate);
+  }
+  double boundOf(uint32_t number) const {
+    const Entry &entry = pool.entries[number];
+    if (families[entry.family].floor == 0)
+      return entry.seconds;
+    return std::max(entry.seconds, floorOf(entry, pool.candidateOf(number)));
+  }
+
+  /// Whether it can be left out; if so, it is counted.
+  bool prune(uint32_t number, double bound) {
+    Entry &entry = pool.entries[number];
+    if (!found.prunes(entry.bytes, bound))
+      return false;
+    entry.isDone = true;
+    pool.countPruned(bound > entry.seconds ? bounds().size() : entry.bound, bound);
+    return true;
+  }
+
+  std::vector<uint32_t> choose(const Outcome &outcome);
+  uint32_t representativeOf(uint32_t number) const;
+  void evaluateRound(const std::vector<uint32_t> &round, Outcome &outcome);
+
+  Pool &pool;
+  const Evaluate &evaluate;
+  const SearchOptions &options;
+  Found found;
+  std::vector<Family> families;
+  std::priority_queue<Waiting, std::vector<Waiting>, IsLater> waiting{IsLater{&pool}};
+  std::vector<uint32_t> order; ///< of what was evaluated: its place among all candidates
+};
+
+/// Of a family of which nothing is known the member to begin with: the one that is taken anyway, or a better source of
+/// a floor.
+uint32_t Search::representativeOf(uint32_t number) const {
+  if (pool.entries[number].givesFloor)
+    return number;
+  uint32_t best = number;
+  double least = infinite;
+  for (uint32_t member : families[pool.entries[number].family].members)
+    if (const Entry &entry = pool.entries[member];
+        !entry.isDone && entry.givesFloor && entry.seconds < least && !found.prunes(entry.bytes, entry.seconds)) {
+      least = entry.seconds;
+      best = member;
+    }
+  return best;
+}
+
+/// The next round: those with the least bounds that are not pruned. What waits for a relative's floor waits for the
+/// next round.
+std::vector<uint32_t> Search::choose(const Outcome &outcome) {
+  std::vector<uint32_t> round;
+  std::vector<Waiting> later;
+  std::vector<uint32_t> begun; // families
+  size_t most = std::max<size_t>(1, options.atOnce);
+  if (options.most > 0)
+    most = std::min(most, static_cast<size_t>(options.most) - outcome.evaluated.size());
+  while (!waiting.empty() && (round.size() < most || most == 0)) {
+    auto [known, number] = waiting.top();
+    waiting.pop();
+    if (pool.entries[number].isDone)
+      continue;
+    double bound = boundOf(number);
+    if (prune(number, bound))
+      continue;
+    if (most == 0) { // nothing more may be evaluated, and this one would be
+      later.push_back({bound, number});
+      continue;
+    }
+    if (bound > known) {
+      waiting.push({bound, number});
+      continue;
+    }
+    uint32_t ofFamily = pool.entries[number].family;
+    bool waitsForFloor = std::ranges::find(begun, ofFamily) != begun.end();
+    uint32_t chosen = families[ofFamily].isKnown ? number : representativeOf(number);
+    if (chosen != number || waitsForFloor)
+      later.push_back({bound, number});
+    if (waitsForFloor)
+      continue;
+    if (!families[ofFamily].isKnown)
+      begun.push_back(ofFamily);
+    families[ofFamily].isKnown = true;
+    pool.entries[chosen].isDone = true;
+    round.push_back(chosen);
+  }
+  for (const Waiting &each : later)
+    waiting.push(each);
+  return round;
+}
+
+void Search::evaluateRound(const std::vector<uint32_t> &round, Outcome &outcome) {
+  std::vector<Candidate> candidates;
+  for (uint32_t number : round)
+    candidates.push_back(pool.candidateOf(number));
+  std::vector<Evaluated> results = evaluate(candidates);
+  if (results.size() != round.size())
+    throw Error(ExitCode::Internal, fmt::format("{} plans were to be evaluated, and there are {} results",
+                                                round.size(), results.size()));
+  for (size_t i = 0; i < round.size(); ++i) {
+    Evaluated &result = results[i];
+    found.add(result);
+    Family &family = families[pool.entries[round[i]].family];
+    family.floor = std::max(family.floor, result.floor);
+    order.push_back(round[i]);
+    auto isBefore = [&](size_t other) {
+      double seconds = outcome.evaluated[other].seconds;
+      return result.seconds != seconds ? result.seconds < seconds : round[i] < order[other];
+    };
+    if (result.fits() && (!outcome.best || isBefore(*outcome.best)))
+      outcome.best = outcome.evaluated.size();
+    outcome.evaluated.push_back(std::move(result));
+  }
+}
+
+} // namespace
+
+Outcome search(const Problem &problem, const std::vector<Constraint> &constraints, const Evaluate &evaluate,
+               const SearchOptions &options) {
+  Pool pool(problem, constraints);
+  return Search(pool, evaluate, options).run();
+}
+
+std::vector<size_t> paretoFront(std::span<const Evaluated> evaluated) {
+  auto keyOf = [&](size_t i) {
+    return std::tuple(evaluated[i].seconds, evaluated[i].bytes, evaluated[i].candidate.devices(), i);
+  };
+  std::vector<size_t> order, front;
+  for (size_t i = 0; i < evaluated.size(); ++i)
+    if (evaluated[i].fits())
+      order.push_back(i);
+  std::ranges::sort(order, {}, keyOf);
+  // What is before another is not slower, so it is better or equal if it is neither larger nor on more devices.
+  for (size_t i : order)
+    if (std::ranges::none_of(front, [&](size_t other) {
+          return evaluated[other].bytes <= evaluated[i].bytes &&
+                 evaluated[other].candidate.devices() <= evaluated[i].candidate.devices();
+        }))
+      front.push_back(i);
+  return front;
+}
+
+} // namespace dtc::plans
