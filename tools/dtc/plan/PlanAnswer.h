@@ -21,7 +21,7 @@ struct PlanRow {
 /// What a search for one number of devices found.
 struct PlannedNumber {
   plans::Problem problem;
-  plans::Outcome outcome;    ///< its `evaluated` may be more than one search needed, for ten rows
+  plans::Outcome outcome;    ///< of the search for the best one; rows may have others, too
   std::vector<PlanRow> rows; ///< first the one that is proposed, then others by their steps; none: nothing fits
   int64_t refined = 0;       ///< of the rows
 

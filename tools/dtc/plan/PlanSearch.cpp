@@ -5,6 +5,7 @@
 #include "tools/dtc/plan/Misfits.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace dtc {
@@ -72,8 +73,28 @@ std::vector<Evaluated> PlanSearch::evaluate(const Problem &problem, std::span<co
   return all;
 }
 
-static size_t countFitting(const plans::Outcome &outcome) {
-  return static_cast<size_t>(std::ranges::count_if(outcome.evaluated, &Evaluated::fits));
+static size_t countFitting(const std::vector<Evaluated> &evaluated) {
+  return static_cast<size_t>(std::ranges::count_if(evaluated, &Evaluated::fits));
+}
+
+/// More plans than the search for the best one evaluated, until there are enough that fit, or as many as are worth it.
+std::vector<Evaluated> PlanSearch::withOthers(const PlannedNumber &planned, plans::SearchOptions options) {
+  constexpr int64_t most = 24;
+  auto onThese = [&](std::span<const Candidate> candidates) { return evaluate(planned.problem, candidates); };
+  std::vector<Evaluated> all = planned.outcome.evaluated;
+  std::set<Candidate> has;
+  for (const Evaluated &each : all)
+    has.insert(each.candidate);
+  for (double within : {0.25, 1.0, 4.0}) {
+    if (!planned.outcome.best || !planned.outcome.isComplete || countFitting(all) >= limits.rows)
+      break;
+    options.within = within;
+    options.most = static_cast<int64_t>(all.size()) + most;
+    for (Evaluated &each : plans::search(planned.problem, constrained, onThese, options).evaluated)
+      if (has.insert(each.candidate).second)
+        all.push_back(std::move(each));
+  }
+  return all;
 }
 
 PlannedNumber PlanSearch::plan(int64_t devices) {
@@ -85,24 +106,11 @@ PlannedNumber PlanSearch::plan(int64_t devices) {
   options.most = limits.most;
   options.within = plans::aboutEqual;
   planned.outcome = plans::search(planned.problem, constrained, onThese, options);
-  // The best is known; what follows only fills the table.
-  constexpr int64_t forRows = 24;
-  for (double within : {0.25, 1.0, 4.0}) {
-    if (!planned.outcome.best || countFitting(planned.outcome) >= limits.rows || !planned.outcome.isComplete)
-      break;
-    options.within = within;
-    options.most = static_cast<int64_t>(planned.outcome.evaluated.size()) + forRows;
-    plans::Outcome wider = plans::search(planned.problem, constrained, onThese, options);
-    bool isComplete = planned.outcome.isComplete;
-    if (countFitting(wider) <= countFitting(planned.outcome))
-      continue;
-    planned.outcome = std::move(wider);
-    planned.outcome.isComplete = isComplete;
-  }
-  for (size_t index : plans::ranked(planned.problem, planned.outcome.evaluated)) {
+  std::vector<Evaluated> all = withOthers(planned, options);
+  for (size_t index : plans::ranked(planned.problem, all)) {
     if (planned.rows.size() == limits.rows)
       break;
-    planned.rows.push_back({planned.outcome.evaluated[index], ""});
+    planned.rows.push_back({all[index], ""});
   }
   return planned;
 }

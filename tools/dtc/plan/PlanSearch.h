@@ -72,6 +72,7 @@ public:
   int64_t evaluatedCount() const { return static_cast<int64_t>(known.size()); }
 
 private:
+  std::vector<plans::Evaluated> withOthers(const PlannedNumber &planned, plans::SearchOptions options);
   bool hasPlan(const plans::Problem &problem, int64_t most, bool &isProven);
   std::optional<Shortage> leastBound(const plans::Problem &problem) const;
 

@@ -67,17 +67,18 @@ std::vector<std::string> countLines(const PlannedNumber &planned) {
                   countText(static_cast<int64_t>(outcome.evaluated.size()), "plan"),
                   outcome.isComplete ? "" : ", and no more, as --effort says: there may be better ones")};
   if (outcome.considered == 1)
-    lines.push_back(fmt::format("the model's sizes leave one plan on {} device{}", planned.devices(),
-                                planned.devices() == 1 ? "" : "s"));
+    lines.push_back(fmt::format("the sizes of the model and what is fixed leave one plan for {} device{}: there was "
+                                "nothing to choose",
+                                planned.devices(), planned.devices() == 1 ? "" : "s"));
   for (const plans::PrunedBy &pruned : outcome.pruned) {
     if (pruned.candidates == 0)
       continue;
     auto bound = std::ranges::find(plans::bounds(), pruned.bound, &plans::Bound::name);
     bool isBytes = bound != plans::bounds().end() && bound->of == plans::Bound::Of::Bytes;
-    double room = plans::roomOf(planned.problem);
-    std::string against = isBytes          ? fmt::format("there {} {}", room > 0 ? "are" : "is", room > 0 ? bytesText(room) : "no limit")
-                          : planned.fits() ? fmt::format("the best takes {}", secondsText(planned.best().seconds))
-                                           : "nothing fits";
+    std::string against =
+        isBytes          ? fmt::format("a rank may have {}", bytesText(plans::roomOf(planned.problem)))
+        : planned.fits() ? fmt::format("the best takes {}", secondsText(planned.best().seconds))
+                         : "nothing fits";
     lines.push_back(fmt::format("pruned {} by {}: the closest takes at least {}, and {}",
                                 countText(pruned.candidates, "plan"), pruned.bound,
                                 isBytes ? bytesText(pruned.closest) : secondsText(pruned.closest), against));
