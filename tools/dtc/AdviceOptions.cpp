@@ -23,7 +23,7 @@ static std::string checkLint(const std::string &name) {
 
 void addAdviceOptions(CLI::App &verb, AdviceOptions &options) {
   takeRepeated(verb.add_option("--silence", options.silenced,
-                               "Leave out the advice of this name (docs/planning.md lists all); may be repeated")
+                               "Leave out the advice of this name (docs/advice.md lists all); may be repeated")
                    ->check(CLI::Validator(checkLint, "", "")),
                "NAME");
   verb.add_option("--advice", options.shown,

@@ -12,7 +12,7 @@ namespace dtc {
 
 struct AdviceOptions {
   std::vector<std::string> silenced;
-  std::string shown = "few"; ///< "few", "all" or "none"
+  std::string shown = "few";                    ///< "few", "all" or "none"
   double referenceBatch = 0, referenceRate = 0; ///< see AdviceFacts; 0: not said
 
   bool isShown() const { return shown != "none"; }
@@ -25,8 +25,8 @@ void addAdviceOptions(CLI::App &verb, AdviceOptions &options);
 std::vector<Finding> adviceOn(const AdviceOptions &options, const abi::Manifest &program, const timing::Layout &layout,
                               const timing::Forecast &forecast, std::vector<double> sampleTokens = {});
 
-/// The lengths of a token file's documents, of a large one the first; empty where its format does not say where documents
-/// begin. Throws Error (BadInput) where there is no such file.
+/// The lengths of a token file's documents, of a large one the first; empty where its format does not say where
+/// documents begin. Throws Error (BadInput) where there is no such file.
 std::vector<double> documentLengths(const std::string &path);
 
 } // namespace dtc

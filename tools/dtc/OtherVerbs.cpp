@@ -87,7 +87,8 @@ static std::vector<OtherOptions> elsewhereThanModel(const std::string &verb, con
   bool compiles = verb == "compile";
   return {
       {plainOptions(Command::Plan),
-       fmt::format("is an option of 'dtc plan', which looks for a mesh and a strategy. Write: dtc plan {} --cluster FILE",
+       fmt::format("is an option of 'dtc plan', which looks for a mesh and a strategy. Write: dtc plan {} --cluster "
+                   "FILE",
                    model)},
       {plainOptions(compiles ? Command::Verify : Command::Compile),
        fmt::format("is an option of 'dtc {}'", compiles ? "verify" : "compile")},

@@ -97,12 +97,10 @@ std::unique_ptr<WholePlan> compileWhole(const PlanVerbOptions &options, const Pl
 
 std::vector<std::string> givenTexts(const PlanVerbOptions &options, const plans::Problem &problem) {
   abi::Training training = readTraining(options.configFile, options.given);
-  std::vector<std::string> texts = {fmt::format("sequence_length {}", problem.model.sequence),
-                                    fmt::format("global_batch {}", problem.model.batch),
-                                    "compute " + training.compute(),
-                                    "gradients " + training.gradients(),
-                                    options.allowsAsynchronous() ? "synchronous or asynchronous steps"
-                                                                 : "synchronous steps"};
+  std::vector<std::string> texts = {
+      fmt::format("sequence_length {}", problem.model.sequence), fmt::format("global_batch {}", problem.model.batch),
+      "compute " + training.compute(), "gradients " + training.gradients(),
+      options.allowsAsynchronous() ? "synchronous or asynchronous steps" : "synchronous steps"};
   if (problem.memoryLimit > 0)
     texts.push_back("at most " + bytesText(static_cast<double>(problem.memoryLimit)) + " a rank");
   if (problem.margin > 0)
@@ -237,8 +235,8 @@ void tryOutputs(const PlanVerbOptions &options) {
 
 int usualThreads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
-/// Where the cluster is too small, plans are evaluated on one with more nodes, to say how many would do. An evaluator is
-/// for one cluster.
+/// Where the cluster is too small, plans are evaluated on one with more nodes, to say how many would do. An evaluator
+/// is for one cluster.
 struct LargerCluster {
   std::unique_ptr<Evaluator> evaluator;
   std::string figures;
@@ -305,8 +303,8 @@ void plan(PlanVerbOptions &options) {
   answer.compileCommand = compileCommand(words, number.best().candidate);
   answer.runCommand = runCommand(words, number.problem);
   if (!options.output.empty())
-    publishText(options.output, number.rows.front().choices.empty() ? whole->program.manifest.choices()
-                                                                  : number.rows.front().choices);
+    publishText(options.output,
+                number.rows.front().choices.empty() ? whole->program.manifest.choices() : number.rows.front().choices);
   answer.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   std::vector<Finding> findings;
   if (options.advice.isShown())

@@ -62,14 +62,14 @@ static std::string quoted(const std::vector<Constraint> &constraints) {
 /// For a fixed number that nothing fits: "; with tp 1, 2 or 4 there are plans".
 static std::string otherValues(const Problem &problem, std::vector<Constraint> constraints,
                                const Constraint &conflicting) {
-  bool isNumber = !conflicting.value.empty() && std::ranges::all_of(conflicting.value, [](char c) {
-    return c >= '0' && c <= '9';
-  });
+  bool isNumber =
+      !conflicting.value.empty() && std::ranges::all_of(conflicting.value, [](char c) { return c >= '0' && c <= '9'; });
   if (!conflicting.isFixed || !isNumber)
     return "";
   auto its = std::ranges::find(constraints, conflicting.text, &Constraint::text);
   std::vector<int64_t> values;
-  for (int64_t value = 1; its != constraints.end() && value <= std::max(problem.devices, problem.model.batch); ++value) {
+  for (int64_t value = 1; its != constraints.end() && value <= std::max(problem.devices, problem.model.batch);
+       ++value) {
     if (problem.devices % value != 0 && problem.model.batch % value != 0)
       continue; // axes divide the devices, micro-batches the batch
     its->value = std::to_string(value);
@@ -115,9 +115,9 @@ static std::string constraintInTheWay(const PlanSearch &search, int64_t devices)
 
 /// What is known of the candidates that could not even be compiled.
 static std::string problemsText(const plans::Outcome &outcome) {
-  auto its = std::ranges::find_if(outcome.evaluated, [](const plans::Evaluated &each) { return !each.problem.empty(); });
-  return its == outcome.evaluated.end() ? ""
-                                        : fmt::format("; {}: {}", its->candidate.text(), its->problem);
+  auto its =
+      std::ranges::find_if(outcome.evaluated, [](const plans::Evaluated &each) { return !each.problem.empty(); });
+  return its == outcome.evaluated.end() ? "" : fmt::format("; {}: {}", its->candidate.text(), its->problem);
 }
 
 void refuseTooSmall(PlanSearch &search, const PlannedNumber &found, const std::string &model) {

@@ -47,8 +47,8 @@ struct PlanTarget {
 };
 
 struct PlanAnswer {
-  std::string model;                   ///< as given
-  std::vector<std::string> given;      ///< "global_batch 512", ...: what no plan changes
+  std::string model;                    ///< as given
+  std::vector<std::string> given;       ///< "global_batch 512", ...: what no plan changes
   std::vector<std::string> constraints; ///< "--fix tp=8", ...
   PlanTarget target;
   std::vector<PlannedNumber> numbers; ///< ascending
@@ -60,7 +60,7 @@ struct PlanAnswer {
   int64_t simulated = 0;               ///< candidates of all numbers, each once
   double seconds = 0;                  ///< that all of it took
   std::string compileCommand, runCommand;
-  bool isWhole = false;                ///< the proposed plan was compiled, certified and simulated whole
+  bool isWhole = false; ///< the proposed plan was compiled, certified and simulated whole
 
   const PlannedNumber &number() const { return numbers[proposed]; }
   const plans::Evaluated &best() const { return number().best(); }

@@ -15,9 +15,11 @@ namespace dtc {
 std::string targetFor(const timing::Cluster &cluster) {
   if (cluster.nodes_size() == 0 || timing::isOfProcessors(cluster.nodes(0)))
     return "cpu:native";
-  constexpr std::pair<std::string_view, const char *> known[] = {
-      {"H100", "cuda:sm_90"}, {"H200", "cuda:sm_90"}, {"GH200", "cuda:sm_90"}, {"B200", "cuda:sm_100"},
-      {"B100", "cuda:sm_100"}};
+  constexpr std::pair<std::string_view, const char *> known[] = {{"H100", "cuda:sm_90"},
+                                                                 {"H200", "cuda:sm_90"},
+                                                                 {"GH200", "cuda:sm_90"},
+                                                                 {"B200", "cuda:sm_100"},
+                                                                 {"B100", "cuda:sm_100"}};
   for (const auto &[name, target] : known)
     if (cluster.nodes(0).device().find(name) != std::string::npos)
       return target;
@@ -25,8 +27,8 @@ std::string targetFor(const timing::Cluster &cluster) {
 }
 
 std::string compileCommand(const CommandWords &words, const plans::Candidate &plan) {
-  std::vector<std::string> all = {"dtc", "compile", words.model, "--mesh", plan.meshText(), "--strategy",
-                                  plan.strategyText()};
+  std::vector<std::string> all = {"dtc",           "compile",    words.model,        "--mesh",
+                                  plan.meshText(), "--strategy", plan.strategyText()};
   auto add = [&](const char *option, const std::string &value) {
     if (!value.empty())
       all.insert(all.end(), {option, value});

@@ -23,7 +23,8 @@ struct CommandWords {
 /// otherwise the oldest one.
 std::string targetFor(const timing::Cluster &cluster);
 
-/// The program is called as programNameFor says (OtherVerbs.h). With a file of choices that has an order, the compiler takes that order and looks for no other.
+/// The program is called as programNameFor says (OtherVerbs.h). With a file of choices that has an order, the compiler
+/// takes that order and looks for no other.
 std::string compileCommand(const CommandWords &words, const plans::Candidate &plan);
 
 /// On one host `dtc run`; on up to four `dtc run --hosts`, with names to replace; on more `srun`, as docs/hosts.md has

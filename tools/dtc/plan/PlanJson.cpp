@@ -13,9 +13,12 @@ namespace dtc {
 
 static ordered_json planJson(const plans::Evaluated &plan) {
   const plans::Candidate &its = plan.candidate;
-  ordered_json json = {{"plan", its.text()},          {"devices", its.devices()},
-                       {"mesh", its.meshText()},      {"strategy", its.strategyText()},
-                       {"timetable", its.timetable},  {"recompute", its.recompute},
+  ordered_json json = {{"plan", its.text()},
+                       {"devices", its.devices()},
+                       {"mesh", its.meshText()},
+                       {"strategy", its.strategyText()},
+                       {"timetable", its.timetable},
+                       {"recompute", its.recompute},
                        {"micro_batches", its.microBatches}};
   if (its.sizeOf("pp") == 1)
     json["timetable"] = nullptr;

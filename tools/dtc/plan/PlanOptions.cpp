@@ -33,9 +33,10 @@ static std::string checkDevices(const std::string &text) {
   };
   if (!parts.empty() && !text.ends_with(',') && std::ranges::all_of(parts, isCount))
     return "";
-  return fmt::format("'{}' is no number of devices; write for example 64, or 64,128, or {} for the fewest that hold the "
-                     "model, or {} for those of the cluster",
-                     text, leastDevicesWord, allDevicesWord);
+  return fmt::format(
+      "'{}' is no number of devices; write for example 64, or 64,128, or {} for the fewest that hold the "
+      "model, or {} for those of the cluster",
+      text, leastDevicesWord, allDevicesWord);
 }
 
 std::vector<int64_t> parseDevices(const std::string &text) {
@@ -51,10 +52,11 @@ void requireDevices(const timing::Cluster &cluster, int64_t devices) {
   int64_t all = deviceCount(cluster);
   bool areProcessors = std::ranges::all_of(cluster.nodes(), timing::isOfProcessors);
   if (devices > all && !areProcessors)
-    throw Error(ExitCode::BadInput,
-                fmt::format("--devices {}: the cluster '{}' has {}: write a number up to that, or raise nodes[{}].count "
-                            "in the cluster file",
-                            devices, cluster.name(), all, cluster.nodes_size() - 1));
+    throw Error(
+        ExitCode::BadInput,
+        fmt::format("--devices {}: the cluster '{}' has {}: write a number up to that, or raise nodes[{}].count "
+                    "in the cluster file",
+                    devices, cluster.name(), all, cluster.nodes_size() - 1));
 }
 
 static void addSearchOptions(CLI::App &verb, PlanVerbOptions &options) {
@@ -64,9 +66,9 @@ static void addSearchOptions(CLI::App &verb, PlanVerbOptions &options) {
       ->check(CLI::Validator(checkDevices, "", ""))
       ->type_name("COUNT,...")
       ->capture_default_str();
-  takeRepeated(verb.add_option("--fix", options.fixed,
-                               "What every plan has, as in --fix tp=8 or --fix zero3; may be repeated"),
-               "WHAT");
+  takeRepeated(
+      verb.add_option("--fix", options.fixed, "What every plan has, as in --fix tp=8 or --fix zero3; may be repeated"),
+      "WHAT");
   takeRepeated(verb.add_option("--forbid", options.forbidden,
                                "What no plan has, as in --forbid zero3 or --forbid pp=8; may be repeated"),
                "WHAT");
@@ -108,7 +110,8 @@ void addPlanOptions(CLI::App &verb, PlanVerbOptions &options) {
   verb.add_option("MODEL", options.model, "A directory with a config.json, or a .mlir file")->required();
   verb.add_option("--cluster", options.cluster, "The cluster file (docs/clusters.md; 'dtc calibrate' writes one)")
       ->required();
-  verb.add_option("--config", options.configFile, "Training settings (TOML); a plan decides accumulation and recompute");
+  verb.add_option("--config", options.configFile,
+                  "Training settings (TOML); a plan decides accumulation and recompute");
   takeRepeated(verb.add_option("--set", options.assignments,
                                "A training setting, as in --set global_batch=512; may be repeated. accumulation and "
                                "recompute are then fixed"),
@@ -141,8 +144,7 @@ void completeOptions(PlanVerbOptions &options, const timing::Cluster &cluster) {
       options.given.push_back(assignment);
       continue;
     }
-    plans::Constraint fixed =
-        plans::parseConstraint(dimension + assignment.substr(equals), /*isFixed=*/true);
+    plans::Constraint fixed = plans::parseConstraint(dimension + assignment.substr(equals), /*isFixed=*/true);
     fixed.text = "--set " + assignment;
     options.constraints.push_back(fixed);
   }

@@ -163,8 +163,7 @@ bool PlanSearch::hasPlan(const Problem &problem, int64_t most, bool &isProven) {
   return false;
 }
 
-std::optional<PlanSearch::Least> PlanSearch::leastDevices(int64_t first, int64_t last, int64_t most,
-                                                          bool mayGrow) {
+std::optional<PlanSearch::Least> PlanSearch::leastDevices(int64_t first, int64_t last, int64_t most, bool mayGrow) {
   Least least;
   for (least.devices = first; least.devices <= last; ++least.devices) {
     bool isProven = true;

@@ -18,8 +18,8 @@ using EvaluateOn = std::function<std::vector<plans::Evaluated>(const plans::Prob
                                                                std::span<const plans::Candidate> candidates)>;
 
 struct PlanLimits {
-  size_t rows = 10;      ///< of the table
-  int64_t most = 1000;   ///< candidates that are evaluated for one number of devices
+  size_t rows = 10;    ///< of the table
+  int64_t most = 1000; ///< candidates that are evaluated for one number of devices
 };
 
 /// All devices of a cluster: those of GPUs' nodes, and the cores of processors', which ranks may outnumber.
@@ -52,10 +52,9 @@ public:
     int64_t devices = 0;
     bool isProven = true; ///< false: for a smaller number PlanLimits::most was reached
   };
-  /// The smallest number, from `first` to `last`, with a plan that fits, with `mayGrow` if need be of a cluster with more
-  /// nodes like its last ones; nothing where none has one. Candidates are
-  /// tried in the order of their least bytes, and those whose least is too much are not. `most`: that are evaluated for
-  /// each number; 0: no limit.
+  /// The smallest number, from `first` to `last`, with a plan that fits, with `mayGrow` if need be of a cluster with
+  /// more nodes like its last ones; nothing where none has one. Candidates are tried in the order of their least bytes,
+  /// and those whose least is too much are not. `most`: that are evaluated for each number; 0: no limit.
   std::optional<Least> leastDevices(int64_t first, int64_t last, int64_t most, bool mayGrow = false);
 
   struct Shortage {

@@ -52,9 +52,9 @@ static void printHead(const PlanAnswer &answer) {
   const plans::ModelFacts &model = problem.model;
   sayHeading(fmt::format("{} on {}", model.name, problem.cluster.name()));
   say(": {:.4g} parameters, {} devices{}\n", model.parameters(), problem.devices,
-      !answer.isLeast         ? ""
+      !answer.isLeast        ? ""
       : answer.isLeastProven ? ", the least number that holds it"
-                              : ", the least number that was found to hold it");
+                             : ", the least number that was found to hold it");
   say("  given: {}\n", fmt::join(answer.given, ", "));
   if (!answer.constraints.empty())
     say("  constraints: {}\n", fmt::join(answer.constraints, " "));
@@ -75,10 +75,9 @@ std::vector<std::string> countLines(const PlannedNumber &planned) {
       continue;
     auto bound = std::ranges::find(plans::bounds(), pruned.bound, &plans::Bound::name);
     bool isBytes = bound != plans::bounds().end() && bound->of == plans::Bound::Of::Bytes;
-    std::string against =
-        isBytes          ? fmt::format("a rank may have {}", bytesText(plans::roomOf(planned.problem)))
-        : planned.fits() ? fmt::format("the best takes {}", secondsText(planned.best().seconds))
-                         : "nothing fits";
+    std::string against = isBytes ? fmt::format("a rank may have {}", bytesText(plans::roomOf(planned.problem)))
+                          : planned.fits() ? fmt::format("the best takes {}", secondsText(planned.best().seconds))
+                                           : "nothing fits";
     lines.push_back(fmt::format("pruned {} by {}: the closest takes at least {}, and {}",
                                 countText(pruned.candidates, "plan"), pruned.bound,
                                 isBytes ? bytesText(pruned.closest) : secondsText(pruned.closest), against));
@@ -124,8 +123,8 @@ static std::string timetableOf(const plans::Candidate &candidate) {
 static void printRows(const PlanAnswer &answer) {
   const PlannedNumber &number = answer.number();
   bool hasTarget = answer.target.tokens > 0;
-  std::vector<std::string> heads = {"",     "mesh", "strategy", "timetable", "recompute", "micro-batches", "step",
-                                    "band", "MFU",  "exposed",  "bubble",    "a rank"};
+  std::vector<std::string> heads = {"",     "mesh", "strategy", "timetable", "recompute", "micro-batches",
+                                    "step", "band", "MFU",      "exposed",   "bubble",    "a rank"};
   if (hasTarget)
     heads.emplace_back("training");
   if (hasTarget && answer.target.price > 0)
@@ -199,10 +198,9 @@ static void printTarget(const PlanAnswer &answer) {
     return;
   double step = answer.best().seconds;
   int64_t devices = answer.number().devices();
-  std::string cost = target.price > 0
-                         ? fmt::format(", and cost ${:.0f} at ${:.4g} for a device and hour",
-                                       trainingCost(answer, step, devices), target.price)
-                         : "";
+  std::string cost = target.price > 0 ? fmt::format(", and cost ${:.0f} at ${:.4g} for a device and hour",
+                                                    trainingCost(answer, step, devices), target.price)
+                                      : "";
   say("\n  {} take {} with the first plan{}\n", tokensText(target.tokens), durationText(trainingSeconds(answer, step)),
       cost);
   if (target.days == 0)

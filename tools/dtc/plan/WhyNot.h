@@ -17,8 +17,8 @@ std::string differencesText(const plans::Evaluated &other, const plans::Evaluate
 std::string verdictOn(const plans::Problem &problem, const plans::Evaluated &other, const plans::Evaluated &proposed);
 
 /// Plain data parallelism; ZeRO-3 over all ranks; tensor parallelism within a node and data parallelism outside;
-/// Megatron-LM's tensor x pipeline x data; a pipeline alone. Of each the most promising candidates, by their bounds, are
-/// evaluated, and the best one counts. Empty for one device.
+/// Megatron-LM's tensor x pipeline x data; a pipeline alone. Of each the most promising candidates, by their bounds,
+/// are evaluated, and the best one counts. Empty for one device.
 std::vector<Popular> popularPlans(PlanSearch &search, const PlannedNumber &planned);
 
 } // namespace dtc

@@ -40,22 +40,25 @@ template <typename Function> std::string refusal(const Function &function) {
 // stages, 8 divides the batch.
 TEST(MisfitsTest, DevicesThatNoMeshDivides) {
   std::string said = refusal([] { requireCandidates(problemOn(gpus(2, Much), 7), {}); });
-  EXPECT_EQ(said, "--devices 7: no mesh divides small, which has 4 layers, 4 heads and a global batch of 8 samples, among "
-                  "7 devices: say --devices 6 or 8");
+  EXPECT_EQ(said,
+            "--devices 7: no mesh divides small, which has 4 layers, 4 heads and a global batch of 8 samples, among "
+            "7 devices: say --devices 6 or 8");
 }
 
 TEST(MisfitsTest, ConstraintsThatContradictEachOther) {
   // 4 x 4 ranks are more than 8; recompute has nothing to do with it.
-  std::string said = refusal(
-      [] { requireCandidates(problemOn(gpus(2, Much), 8), fixing({"recompute=full", "tp=4", "dp=4"})); });
+  std::string said = refusal([] {
+    requireCandidates(problemOn(gpus(2, Much), 8), fixing({"recompute=full", "tp=4", "dp=4"}));
+  });
   EXPECT_EQ(said, "--fix tp=4 and --fix dp=4: together they leave no plan for 8 devices; leave one of them out");
 }
 
 TEST(MisfitsTest, AConstraintThatNothingMeets) {
   // Three ranks do not divide four heads; eight do not, either.
   std::string said = refusal([] { requireCandidates(problemOn(gpus(2, Much), 8), fixing({"tp=3"})); });
-  EXPECT_THAT(said, HasSubstr("--fix tp=3: no plan of small, which has 4 layers, 4 heads and a global batch of 8 samples, "
-                              "for 8 devices is like that; it may be 1, 2, 4"));
+  EXPECT_THAT(said,
+              HasSubstr("--fix tp=3: no plan of small, which has 4 layers, 4 heads and a global batch of 8 samples, "
+                        "for 8 devices is like that; it may be 1, 2, 4"));
 }
 
 TEST(MisfitsTest, PossibleNumbersAreNotRefused) {

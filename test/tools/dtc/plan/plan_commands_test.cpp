@@ -24,9 +24,10 @@ TEST(PlanCommandsTest, WithoutAPipelineNoTimetableIsNamed) {
   plan.state = "zero1";
   plan.microBatches = 2;
   plan.recompute = "full";
-  EXPECT_EQ(compileCommand(words(), plan),
-            "dtc compile 'models/my gpt' --mesh dp=4 --strategy " + plan.strategyText() +
-                " --set global_batch=8 --set accumulation=2 --set recompute=full --cluster c.textproto -o 'my gpt.train'");
+  EXPECT_EQ(
+      compileCommand(words(), plan),
+      "dtc compile 'models/my gpt' --mesh dp=4 --strategy " + plan.strategyText() +
+          " --set global_batch=8 --set accumulation=2 --set recompute=full --cluster c.textproto -o 'my gpt.train'");
 }
 
 TEST(PlanCommandsTest, WithChoicesTheOrderIsThePlans) {

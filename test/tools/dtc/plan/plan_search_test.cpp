@@ -106,9 +106,8 @@ TEST(PlanSearchTest, AProofNeedsAllCandidates) {
   auto memory = static_cast<int64_t>(1.1 * leastBytes(one) / 1.25);
   CountingEvaluator counting;
   PlanSearch search(problemOn(gpus(2, memory), 1), {}, counting.function(), NoLimit);
-  auto within = std::ranges::count_if(all, [&](const Evaluated &each) {
-    return each.bytes / 1.25 <= static_cast<double>(memory);
-  });
+  auto within = std::ranges::count_if(
+      all, [&](const Evaluated &each) { return each.bytes / 1.25 <= static_cast<double>(memory); });
   ASSERT_GT(within, 0);
   auto least = search.leastDevices(1, 8, within);
   ASSERT_TRUE(least);

@@ -29,7 +29,10 @@ inline plans::ModelFacts smallModel() {
 /// Nodes of four devices with this memory.
 inline timing::Cluster gpus(int nodes, int64_t memory) {
   timing::Cluster cluster = timing::parseCluster(R"(name: "made up"
-devices { name: "G" peaks { type: "f32" flops: 1e12 } memory_bytes: 1000000000 memory_bandwidth: 1e12 launch_seconds: 1e-6 }
+devices {
+  name: "G" memory_bytes: 1000000000 memory_bandwidth: 1e12 launch_seconds: 1e-6
+  peaks { type: "f32" flops: 1e12 }
+}
 nodes { count: 1 device: "G" devices: 4 }
 levels { name: "within" units: 4 latency: 1e-6 bandwidth: 1e11 }
 levels { name: "between" latency: 5e-6 bandwidth: 1e10 })",

@@ -39,7 +39,8 @@ TEST(WhyNotTest, VerdictsHaveTheirFigures) {
   plans::Evaluated proposed = step(1, 0, 0), other = step(1, 0.25, 0);
   proposed.candidate.mesh = {{"dp", 8}};
   other.candidate.mesh = {{"tp", 8}};
-  EXPECT_EQ(verdictOn(problem, other, proposed), "its step is 25.0% longer: exposed communication 250 ms instead of 0 us");
+  EXPECT_EQ(verdictOn(problem, other, proposed),
+            "its step is 25.0% longer: exposed communication 250 ms instead of 0 us");
   other.bytes = 92e9;
   other.lack = 12e9;
   EXPECT_EQ(verdictOn(problem, other, proposed), "out of memory: a rank needs 92 GB, and 12 GB are lacking");
@@ -93,12 +94,13 @@ TEST(WhyNotTest, CountsNameTheBoundsThatPruned) {
   EXPECT_EQ(countLines(planned),
             (std::vector<std::string>{
                 "considered 1,234 plans; simulated 100 plans",
-                fmt::format("pruned 1,000 plans by {}: the closest takes at least 1.2 GB, and a rank may have 1 GB", bytes->name),
+                fmt::format("pruned 1,000 plans by {}: the closest takes at least 1.2 GB, and a rank may have 1 GB",
+                            bytes->name),
                 "pruned 134 plans by another: the closest takes at least 250 ms, and the best takes 200 ms"}));
 }
 
-// 300 billion tokens at 2 million a step are 150,000 steps; of two seconds each, 300,000 s; by 8 devices at three dollars
-// an hour, 2,000 dollars.
+// 300 billion tokens at 2 million a step are 150,000 steps; of two seconds each, 300,000 s; by 8 devices at three
+// dollars an hour, 2,000 dollars.
 TEST(WhyNotTest, ATrainingTakesItsTokens) {
   PlanAnswer answer;
   answer.numbers.resize(1);
