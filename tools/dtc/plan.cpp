@@ -110,7 +110,7 @@ std::vector<std::string> givenTexts(const PlanVerbOptions &options, const plans:
 
 /// The numbers of devices that are asked for, ascending. `least` may change the answer's marks.
 std::vector<int64_t> numbersFor(const PlanVerbOptions &options, PlanSearch &search, PlanAnswer &answer) {
-  const timing::Cluster &cluster = search.problemOf(1).cluster;
+  timing::Cluster cluster = search.problemOf(1).cluster;
   int64_t all = deviceCount(cluster);
   if (options.devices == leastDevicesWord) {
     std::optional<PlanSearch::Least> least = search.leastDevices(1, all, options.effort);
@@ -272,7 +272,9 @@ PlanAnswer findPlans(const PlanVerbOptions &options, Evaluator &evaluator, const
                                                                         std::span<const plans::Candidate> candidates) {
     return larger->evaluatorFor(options, evaluator, cluster, on).evaluate(on, candidates);
   };
-  PlanSearch search(problem, options.constraints, evaluate, {.most = options.effort});
+  PlanLimits limits;
+  limits.most = options.effort;
+  PlanSearch search(problem, options.constraints, evaluate, limits);
   planNumbers(search, numbersFor(options, search, answer), options.model, answer);
   answer.proposed = proposedNumber(answer);
   PlannedNumber &number = answer.numbers[answer.proposed];

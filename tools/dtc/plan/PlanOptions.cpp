@@ -94,15 +94,12 @@ static void addSearchOptions(CLI::App &verb, PlanVerbOptions &options) {
 static void addGoal(CLI::App &verb, PlanVerbOptions &options) {
   CLI::Option *tokens = verb.add_option("--tokens", options.goal.tokens,
                                         "How many tokens the training takes, as in 300e9: plans say how long that is")
-                            ->check(CLI::PositiveNumber)
-                            ->type_name("TOKENS");
+                            ->check(CLI::PositiveNumber);
   verb.add_option("--days", options.goal.days, "In how many days: which plans, and which number of devices, keep that")
       ->check(CLI::PositiveNumber)
-      ->type_name("DAYS")
       ->needs(tokens);
   verb.add_option("--price", options.goal.price, "What a device costs an hour: plans say what the training costs")
       ->check(CLI::PositiveNumber)
-      ->type_name("DOLLARS")
       ->needs(tokens);
 }
 
