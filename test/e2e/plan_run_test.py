@@ -19,7 +19,7 @@ SMALL = ["--set", f"sequence_length={SEQUENCE}", "--set", f"global_batch={BATCH}
 # Two nodes of two GPUs, links on which transfers take much longer than this model's work.
 GPUS = """
 name: "gpus"
-devices {{ name: "G" peaks {{ type: "f32" flops: 1e12 }} memory_bytes: {memory} memory_bandwidth: 1e12 launch_seconds: 1e-6 }}
+devices {{ name: "G" peaks {{ type: "f32" flops: {flops} }} memory_bytes: {memory} memory_bandwidth: 1e12 launch_seconds: 1e-6 }}
 nodes {{ count: {nodes} device: "G" devices: 2 memory_bytes: 100000000000 }}
 levels {{ name: "within" units: 2 latency: 1e-6 bandwidth: 1e9 }}
 levels {{ name: "between" latency: 1e-5 bandwidth: 2e7 }}
@@ -32,9 +32,9 @@ def quick(words):
 
 
 class Plan(DriverTest):
-    def cluster(self, memory=10**9, nodes=2):
-        path = self.directory / f"gpus-{memory}-{nodes}.textproto"
-        path.write_text(GPUS.format(memory=memory, nodes=nodes))
+    def cluster(self, memory=10**9, nodes=2, flops="1e12"):
+        path = self.directory / f"gpus-{memory}-{nodes}-{flops}.textproto"
+        path.write_text(GPUS.format(memory=memory, nodes=nodes, flops=flops))
         return path
 
     def plan(self, *words, cluster=None, model=MODEL):
@@ -128,7 +128,9 @@ class Plan(DriverTest):
     # Time and cost of a training follow from the step, and the fewest devices that keep a date are proposed.
     def test_tokens_days_and_dollars(self):
         tokens, day = 1e9, 86400
-        answer = self.plan("--devices", "1,2", "--tokens", tokens, "--price", 2.5)
+        slow = self.cluster(flops="1e9")  # so slow that two devices are faster than one
+        answer = self.plan("--devices", "1,2", "--tokens", tokens, "--price", 2.5, cluster=slow)
+        self.assertEqual(answer["devices"], 2)
         for number in answer["numbers"]:
             for plan in number["plans"]:
                 seconds = plan["seconds"] * tokens / (BATCH * SEQUENCE)
@@ -136,9 +138,8 @@ class Plan(DriverTest):
                 cost = seconds / 3600 * number["devices"] * 2.5
                 self.assertAlmostEqual(plan["training_cost"], cost, delta=1e-6 * cost)
         one = answer["numbers"][0]["plans"][0]["training_seconds"] / day
-        self.assertEqual(self.plan("--devices", "1,2", "--tokens", tokens, "--days", 1.1 * one)["devices"], 1)
-        text = self.dtc("plan", MODEL, *SMALL, "--cluster", self.cluster(), *quick([]), "--devices", "1,2", "--tokens", tokens,
-                        "--days", one / 1000)
+        self.assertEqual(self.plan("--devices", "1,2", "--tokens", tokens, "--days", 1.1 * one, cluster=slow)["devices"], 1)
+        text = self.dtc("plan", MODEL, *SMALL, "--cluster", slow, *quick([]), "--devices", "1,2", "--tokens", tokens, "--days", one / 1000)
         self.assertIn("days: with none of these; a step may take ", text)
 
     def test_the_front_has_no_worse_plan(self):
