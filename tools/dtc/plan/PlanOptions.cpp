@@ -5,8 +5,8 @@
 #include "timing/cluster/extents.h"
 #include "tools/dtc/Targets.h"
 #include "tools/dtc/VerbOptions.h"
+#include "tools/dtc/plan/ClusterSize.h"
 #include "tools/dtc/plan/PlanCommands.h"
-#include "tools/dtc/plan/PlanSearch.h"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,7 @@
 #include "tools/dtc/plan/PlanSearch.h"
 
-#include "runtime/support/error.h"
-#include "timing/cluster/extents.h"
-#include "tools/dtc/plan/Misfits.h"
+#include "tools/dtc/plan/ClusterSize.h"
+#include "tools/dtc/plan/NoCandidate.h"
 
 #include <algorithm>
 #include <set>
@@ -13,30 +12,6 @@ namespace dtc {
 using plans::Candidate;
 using plans::Evaluated;
 using plans::Problem;
-
-/// Of one node.
-static int64_t devicesOf(const timing::Nodes &nodes) {
-  return timing::isOfProcessors(nodes) ? nodes.cores() : nodes.devices();
-}
-
-int64_t deviceCount(const timing::Cluster &cluster) {
-  int64_t count = 0;
-  for (const timing::Nodes &nodes : cluster.nodes())
-    count += nodes.count() * devicesOf(nodes);
-  return count;
-}
-
-timing::Cluster withMoreNodes(timing::Cluster cluster, int64_t devices) {
-  int64_t lacking = devices - deviceCount(cluster);
-  if (lacking <= 0)
-    return cluster;
-  timing::Nodes &last = *cluster.mutable_nodes(cluster.nodes_size() - 1);
-  int64_t each = devicesOf(last);
-  last.set_count(last.count() + static_cast<uint32_t>((lacking + each - 1) / each));
-  if (cluster.levels_size() > 0)
-    cluster.mutable_levels(cluster.levels_size() - 1)->set_units(0); // joins all that there are
-  return cluster;
-}
 
 PlanSearch::PlanSearch(Problem problem, std::vector<plans::Constraint> constraints, EvaluateOn evaluate,
                        PlanLimits limits)

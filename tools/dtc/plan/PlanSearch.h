@@ -22,13 +22,6 @@ struct PlanLimits {
   int64_t most = 1000; ///< candidates that are evaluated for one number of devices
 };
 
-/// All devices of a cluster: those of GPUs' nodes, and the cores of processors', which ranks may outnumber.
-int64_t deviceCount(const timing::Cluster &cluster);
-
-/// The same cluster with more nodes like its last ones, so that it has at least `devices`. Only its memory means
-/// something then: links between nodes that it lacks are made up.
-timing::Cluster withMoreNodes(timing::Cluster cluster, int64_t devices);
-
 class PlanSearch {
 public:
   /// `problem` has everything but the number of devices.

@@ -3,7 +3,7 @@
 #include "timing/cluster/extents.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/forecast/ForecastText.h"
-#include "tools/dtc/plan/Misfits.h"
+#include "tools/dtc/plan/NoCandidate.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

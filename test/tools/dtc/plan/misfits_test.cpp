@@ -1,6 +1,7 @@
 // What is said where there is no plan.
 #include "test/tools/dtc/plan/problems.h"
-#include "tools/dtc/plan/Misfits.h"
+#include "tools/dtc/plan/NoCandidate.h"
+#include "tools/dtc/plan/TooSmall.h"
 
 #include "runtime/support/error.h"
 

@@ -1,5 +1,6 @@
 // Searches for plans, compared with evaluating every candidate.
 #include "test/tools/dtc/plan/problems.h"
+#include "tools/dtc/plan/ClusterSize.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
