@@ -1,6 +1,6 @@
 // dtc plan: which mesh, strategy, timetable and recomputation a model should have on a cluster, and why.
 #include "tools/dtc/AdviceOptions.h"
-#include "tools/dtc/OtherVerbs.h"
+#include "tools/dtc/Colour.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Targets.h"
 #include "tools/dtc/VerbOptions.h"
