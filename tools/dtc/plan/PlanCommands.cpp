@@ -80,8 +80,9 @@ std::string runCommand(const CommandWords &words, const plans::Problem &problem)
   if (nodes == 1)
     return fmt::format("dtc run {} --data {}", program, data);
   if (nodes > fewHosts)
-    return fmt::format("srun --nodes={} --ntasks={} --ntasks-per-node={} ./{} --data {}", nodes, problem.devices, each,
-                       program, data);
+    return fmt::format("DTC_TOKEN=$(openssl rand -hex 32) srun --nodes={} --ntasks={} --ntasks-per-node={} ./{} --data "
+                       "{}",
+                       nodes, problem.devices, each, program, data);
   std::vector<std::string> hosts;
   for (int64_t node = 0, left = problem.devices; node < nodes; ++node, left -= each)
     hosts.push_back(fmt::format("node{}:{}", node + 1, std::min(each, left)));

@@ -27,8 +27,8 @@ std::string targetFor(const timing::Cluster &cluster);
 /// takes that order and looks for no other.
 std::string compileCommand(const CommandWords &words, const plans::Candidate &plan);
 
-/// On one host `dtc run`; on up to four `dtc run --hosts`, with names to replace; on more `srun`, as docs/hosts.md has
-/// it.
+/// On one host `dtc run`; on up to four `dtc run --hosts`, with names to replace; on more `srun`, with a token by which
+/// the hosts know each other (docs/hosts.md).
 std::string runCommand(const CommandWords &words, const plans::Problem &problem);
 
 } // namespace dtc

@@ -61,7 +61,7 @@ TEST(PlanCommandsTest, OfSeveralHostsByTheirNames) {
   EXPECT_EQ(runCommand(its, problemOn(gpus(8, Much), 8)), "dtc run --hosts node1:4,node2:4 gpt.train --data FILE");
   EXPECT_EQ(runCommand(its, problemOn(gpus(8, Much), 6)), "dtc run --hosts node1:4,node2:2 gpt.train --data FILE");
   EXPECT_EQ(runCommand(its, problemOn(gpus(8, Much), 32)),
-            "srun --nodes=8 --ntasks=32 --ntasks-per-node=4 ./gpt.train --data FILE");
+            "DTC_TOKEN=$(openssl rand -hex 32) srun --nodes=8 --ntasks=32 --ntasks-per-node=4 ./gpt.train --data FILE");
 }
 
 TEST(PlanCommandsTest, TheTargetIsWhatTheClusterHas) {
