@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The cost of a planner's questions next to compiling: GPT-3 175B, 96 layers, dp=512, tp=8; and of a search's, GPT-2 124M.
+"""The cost of a planner's questions next to compiling: GPT-3 175B, 96 layers, dp=512, tp=8; of a search's, GPT-2
+124M; and of `dtc plan`.
 
     plan.py [--build build] [--before BUILD] [--rounds 5] [--orders 50] [--effort 24]
-            [--parts questions,search,scheduled]
+            [--parts questions,search,scheduled,plans,rate] [--models 124M,175B,70B,65B,1T] [--plan-rounds 1]
 
 `--before` names the build whose `dtc compile` is the reference, for instance of commit 406e13e:
 
@@ -19,6 +20,11 @@ planner.
   scheduled  GPT-3 175B in bf16 for 4096 H100s, dp=64, tp=8 with megatron-sp, pp=8: compiled with `--cluster`, so that
           the order is searched, the step is proven not to hang and simulated, and remedies are sought, compared with
           compiling in the simple order
+  plans   `dtc plan` of five models for 8 to 3072 devices, in compilations of the plan that it proposes. That command
+          runs as printed but without its cluster file, so that it searches no order and simulates nothing. Both run
+          alternately, whole processes on the same two cores, and the median of their wall times counts
+  rate    candidates that `dtc plan` places, packs and simulates in a second, GPT-2 124M for 8 to 64 devices: all that
+          it reports, divided by the wall time of the whole process
 """
 
 import argparse
@@ -29,6 +35,9 @@ import resource
 import statistics
 import subprocess
 import tempfile
+
+import plans as planning
+import published
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODEL, MESH, BATCH, SEQUENCE = ROOT / "examples/gpt3-175b", "dp=512,tp=8", 512, 2048
@@ -108,7 +117,80 @@ def scheduled(options, work):
           flush=True)
 
 
-PARTS = {"questions": questions, "search": search, "scheduled": scheduled}
+class Planned:
+    """A model and the devices to plan it for. `must`, `goal`: compilations."""
+
+    def __init__(self, name, devices, settings, must, goal, needed=0):
+        self.name, self.devices, self.settings = name, devices, {**settings, "compute": "bf16"}
+        self.must, self.goal, self.needed = must, goal, needed  # needed: candidates to simulate at least
+
+    def files(self, work):
+        """The model and the cluster."""
+        if self.name == "124M":
+            return ROOT / "examples/gpt2", ROOT / "examples/clusters/h100x8.textproto"
+        if self.name == "175B":
+            return MODEL, published.superpod(work, self.devices)
+        is_llama = self.name in published.LLAMAS
+        config = published.llama(self.name) if is_llama else published.gpt(*published.SIZES["1008B"])
+        return published.write_model(work, self.name, config), published.superpod(work, self.devices)
+
+
+PLANNED = [Planned("124M", 8, {"global_batch": 64, "sequence_length": 1024}, 30, 9),
+           Planned("175B", 1024, {"global_batch": 1536, "sequence_length": 2048}, 400, 100, 100),
+           Planned("70B", 64, {"global_batch": 1024, "sequence_length": 4096}, 400, 100, 100),
+           Planned("65B", 2048, {"global_batch": 2048, "sequence_length": 2048}, 400, 100, 100),
+           Planned("1T", 3072, {"global_batch": 3072, "sequence_length": 2048}, 400, 100, 100)]
+
+
+def verdict(figure, must, goal):
+    """For the larger the worse where `goal` is below `must`, else the other way round."""
+    sign = 1 if goal < must else -1
+    return "goal" if sign * figure <= sign * goal else "must" if sign * figure <= sign * must else "MISSED"
+
+
+def plans(options, work):
+    dtc, notes = options.build.resolve() / "bin/dtc", []
+    print("| model | devices | considered | pruned | simulated | plan, s | user s | compiling, s | with its cluster, s | "
+          "compilations | must | goal | |\n" + "|---" * 13 + "|", flush=True)
+    for each in [each for each in PLANNED if each.name in options.models.split(",")]:
+        model, cluster = each.files(work)
+        answers, alone, searched = [], [], []
+        for number in range(max(options.plan_rounds, options.rounds)):
+            if number < options.plan_rounds:
+                answers.append(planning.plan(dtc, model, cluster, each.devices, each.settings, work))
+            for seconds, searches in ((alone, False), (searched, True)):
+                words = planning.compile_words(answers[0].best, dtc, work / "program", searches)
+                seconds.append(planning.timed(words, work)[1])
+        said, wall = answers[0].said, statistics.median(answer.wall for answer in answers)
+        pruned = sum(bound["candidates"] for bound in said["pruned"])
+        ratio = wall / statistics.median(alone)
+        print(f"| {each.name} | {each.devices} | {said['considered']} | {pruned} | {said['simulated']} | {wall:.2f} | "
+              f"{statistics.median(answer.user for answer in answers):.2f} | {statistics.median(alone):.3f} | "
+              f"{statistics.median(searched):.3f} | {ratio:.1f} | {each.must} | {each.goal} | "
+              f"{verdict(ratio, each.must, each.goal)} |", flush=True)
+        bounds = ", ".join(f"{bound['bound']} {bound['candidates']}" for bound in said["pruned"]) or "nothing"
+        few = f"; fewer than {each.needed} simulated" if said["simulated"] < each.needed else ""
+        notes.append(f"- {each.name}: {planning.text_of(answers[0].best)}: {answers[0].best['seconds']:.4g} s a step; "
+                     f"{'all' if said['complete'] else 'NOT all'} candidates covered; pruned: {bounds}{few}")
+    print("\n" + "\n".join(notes) + "\n", flush=True)
+
+
+def rate(options, work):
+    cluster = ROOT / "examples/clusters/h100x512.textproto"
+    settings = {"global_batch": 64, "sequence_length": 1024, "compute": "bf16"}
+    rates, simulated = [], 0
+    for _ in range(options.rounds):
+        answer = planning.plan(options.build.resolve() / "bin/dtc", ROOT / "examples/gpt2", cluster, "8,16,32,64", settings,
+                               work)
+        simulated = answer.said["simulated"]
+        rates.append(simulated / answer.wall)
+    median = statistics.median(rates)
+    print("| GPT-2 124M, 12 layers | candidates simulated | a second | least | most | must | goal | |\n" + "|---" * 8 + "|")
+    print(f"| 8, 16, 32 and 64 devices | {simulated} | {median:.1f} | {min(rates):.1f} | {max(rates):.1f} | 20 | 70 | "
+          f"{verdict(median, 20, 70)} |\n", flush=True)
+
+
+PARTS = {"questions": questions, "search": search, "scheduled": scheduled, "plans": plans, "rate": rate}
 
 
 def main():
@@ -119,6 +201,8 @@ def main():
     parser.add_argument("--orders", type=int, default=50)
     parser.add_argument("--effort", type=int, default=24)
     parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--models", default=",".join(each.name for each in PLANNED))
+    parser.add_argument("--plan-rounds", type=int, default=1, help="plans of each model; --rounds compilations of it")
     options = parser.parse_args()
     print(f"load of the machine: {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory() as work:

@@ -38,6 +38,9 @@ public:
   /// The symbol of its library's kernel of that name ("gemm", see LibraryCall); nothing where there is none.
   std::optional<std::string> findLibraryKernel(llvm::StringRef name) const;
 
+  /// Whether calls of its library's kernels may work in memory of their own (LibraryKernel::scratchBytes).
+  virtual bool libraryTakesScratch() const { return false; }
+
   /// Whether its library has products with epilogues: kernel "product" for some calls of dt.product.
   virtual bool hasEpilogues() const { return false; }
 

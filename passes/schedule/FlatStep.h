@@ -90,6 +90,7 @@ struct FlatCommand {
   bool mayJoin = false;            ///< of a start: it may be in a bucket, as gradients and gathered parameters may
   int bucket = -1;                 ///< of a start: the bucket that it belongs to (JoinStarts.h); -1: none
   bool isToHost = false;           ///< of a copy: to the host's memory, otherwise from there
+  bool isAgain = false;            ///< it recomputes for the backward pass what the forward pass did not keep
 
   bool isView() const { return kind == Kind::View; }
   std::string fullName() const; ///< with the layer's number

@@ -78,7 +78,7 @@ MALFORMED = {
     "report": {"--cluster": [], "--compare": [], "--output": []},
     "data pack": {
         "--output": [], "--tokenizer": [], "--field": [], "--documents": ["lines", ""], "--end-of-document": [""], "--format": FORMATS,
-        "--vocabulary": ["0", "-1", "x", "1.5"], "--sequence-length": ["0", "-1", "x", "1.5"],
+        "--vocabulary": ["0", "-1", "x", "1.5"], "--sequence-length": ["0", "-1", "x", "1.5"], "--balance": ["memory", ""],
     },
     "data show": {"--data-format": FORMATS},
     "data check": {"--data-format": FORMATS, "--vocabulary": ["0", "-1", "x", "1.5"]},

@@ -194,6 +194,41 @@ class Chat(PackTest):
         mask = (self.directory / "packed.bin.mask").read_bytes()
         self.assertEqual((sum(mask), len(mask)), (len(first) + len(second), 2 * length + 1))
 
+    # The longest document first, to the sample with room for it whose room must hold the longest documents for an equal
+    # share of the squares of all lengths (tools/dtc/text/Balance.h).
+    def test_samples_cost_the_same_attention(self):
+        documents = sorted(EXPECTED["gpt2style"], key=len)[-6:] + 2 * EXPECTED["gpt2style"]
+        texts = [DOCUMENTS[EXPECTED["gpt2style"].index(tokens)] for tokens in documents]
+        length = 2 * max(map(len, documents))
+        count = -(-sum(map(len, documents)) // length)
+        share = sum(len(tokens) ** 2 for tokens in documents) / count
+        samples = [[] for _ in range(count)]
+        room, cost = [length] * count, [0] * count
+        for number in sorted(range(len(documents)), key=lambda number: -len(documents[number])):
+            size = len(documents[number])
+            fitting = [sample for sample in range(len(samples)) if room[sample] >= size]
+            if not fitting:
+                samples.append([]), room.append(length), cost.append(0)
+                fitting = [len(samples) - 1]
+            sample = min(fitting, key=lambda sample: ((cost[sample] - share) / room[sample], sample))
+            samples[sample].append(number)
+            room[sample] -= size
+            cost[sample] += size * size
+        expected = []
+        for sample, left in zip(samples, room):
+            expected += [documents[number] for number in sorted(sample)] + ([None] if left else [])  # None: padding
+        lines = self.lines("documents.jsonl", [{"text": text} for text in texts])
+        output = self.pack(lines, "--sequence-length", length, "--balance", "attention", "--format", "megatron")
+        packed, marks, place = [], (self.directory / "packed.bin.mask").read_bytes(), 0
+        for document in read_megatron(output):
+            packed.append(document if marks[place] else None)
+            place += len(document)
+        self.assertEqual(packed[:-1], expected)  # the last is what the last window shares with the next
+        self.assertGreater(count, 2)
+        message = self.refused("data", "pack", "--tokenizer", ORACLE / "gpt2style", lines, "--balance", "attention",
+                               "-o", self.directory / "none", code=2)
+        self.assertIn("--balance attention: needs --sequence-length", message)
+
     def test_a_model_trains_on_answers(self):
         lines = self.lines("chat.jsonl", 20 * CHAT["conversations"])
         output = self.pack(lines, "--chat", "--sequence-length", 140, tokenizer="chat_marked")

@@ -33,6 +33,8 @@ constexpr Figure Flops = {1e6, 1e18, "floating-point operations per second",
                           "989 TFLOP/s are 989e12; take that of dense products"};
 constexpr Figure Seconds = {1e-12, 1, "seconds", "5 microseconds are 5e-6", /*mayBeZero=*/true};
 constexpr Figure MeasuredSeconds = {1e-9, 1e5, "seconds", "5 microseconds are 5e-6"};
+constexpr Figure FailureSeconds = {1e4, 1e10, "seconds", "a node that fails once in a hundred days has 8.64e6",
+                                   /*mayBeZero=*/true};
 constexpr Figure Amount = {0, 1e24, "operations or bytes", "give that of one kernel", /*mayBeZero=*/true};
 constexpr Figure Payload = {1, 1e15, "bytes", "give those of the whole payload"};
 constexpr Figure Share = {1e-6, 1e3, "the roofline", "1 is a kernel that reaches it, 0.5 one that takes twice as long"};
@@ -56,6 +58,7 @@ public:
     checkNodes();
     checkLevels();
     checkAxisOrder();
+    checkFigure("failure_seconds", cluster.failure_seconds(), FailureSeconds);
     return fault;
   }
 

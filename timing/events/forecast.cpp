@@ -35,6 +35,13 @@ static RankForecast rankForecast(const Step &step, const EqualRanks &classes, in
   return rank;
 }
 
+std::vector<RankForecast> rankForecasts(const Step &step, const EqualRanks &classes, const Simulated &simulated) {
+  std::vector<RankForecast> ranks;
+  for (int number = 0; number < classes.count(); ++number)
+    ranks.push_back(rankForecast(step, classes, number, simulated));
+  return ranks;
+}
+
 /// For each command the class that waits longest for it.
 static std::vector<Culprit> culpritsOf(const Step &step, const EqualRanks &classes, const Simulated &simulated) {
   std::map<std::pair<uint32_t, uint32_t>, Culprit> worst;
@@ -71,6 +78,16 @@ static abi::DataType productType(const Step &step) {
   return most == flops.end() ? abi::F32 : most->first;
 }
 
+double peakFlopsOf(const Step &step, const Layout &layout, const EqualRanks &classes) {
+  abi::DataType type = productType(step);
+  double flops = 0;
+  for (int number = 0; number < classes.count(); ++number) {
+    const Device &device = layout.deviceOf(classes.representativeOf(number));
+    flops += static_cast<double>(classes.sizeOf(number)) * peakFlops(device, type);
+  }
+  return flops;
+}
+
 /// Adds what a rank of a class runs: its kernels' time, by class, and its flops.
 static void addKernels(const Step &step, const Layout &layout, const EqualRanks &classes, int number,
                        const Conditions &conditions, Forecast &forecast) {
@@ -101,11 +118,10 @@ Forecast forecast(const abi::Manifest &manifest, const Step &step, const Layout 
   result.seconds = simulated.seconds;
   result.band = layout.cluster().uncertainty();
   result.bound = lowerBound(step, layout, conditions, simulated);
+  result.ranks = rankForecasts(step, classes, simulated);
+  result.peakFlops = peakFlopsOf(step, layout, classes);
   for (int number = 0; number < classes.count(); ++number) {
-    result.ranks.push_back(rankForecast(step, classes, number, simulated));
     addKernels(step, layout, classes, number, conditions, result);
-    result.peakFlops += static_cast<double>(classes.sizeOf(number)) *
-                        peakFlops(layout.deviceOf(classes.representativeOf(number)), productType(step));
     double busy = 0;
     for (double level : simulated.classes[number].busy)
       busy += level;

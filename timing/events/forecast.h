@@ -63,6 +63,12 @@ private:
 /// redone. Of such a step the lower bound is the work of the busiest rank.
 Forecast forecastStep(const abi::Manifest &manifest, const Layout &layout, const Conditions &conditions = {});
 
+/// What a simulation of a step says about each class of ranks.
+std::vector<RankForecast> rankForecasts(const Step &step, const EqualRanks &classes, const Simulated &simulated);
+
+/// Of all ranks' devices together, in the type in which the step does most of its products' work.
+double peakFlopsOf(const Step &step, const Layout &layout, const EqualRanks &classes);
+
 /// `step` was read from `manifest`, whose mesh `layout` has laid out.
 Forecast forecast(const abi::Manifest &manifest, const Step &step, const Layout &layout,
                   const Conditions &conditions = {}, Watcher *watcher = nullptr);

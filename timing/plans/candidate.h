@@ -31,7 +31,9 @@ struct Candidate {
   std::string meshText() const;
   /// As --strategy takes it: "megatron-sp+cp+zero1", "megatron", "ddp".
   std::string strategyText() const;
-  /// "pp=2,dp=4,tp=8, megatron-sp+zero1, zbv, 16 micro-batches, recompute full": what does not matter is left out.
+  /// "pp=2,dp=4,tp=8, megatron-sp+zero1, zbv, 16 micro-batches, recompute full". Left out are the timetable and a
+  /// single micro-batch where there is no pipeline, and the recomputation that is the default. Texts of candidates
+  /// differ.
   std::string text() const;
 
   auto operator<=>(const Candidate &) const = default;

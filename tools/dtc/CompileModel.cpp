@@ -86,7 +86,7 @@ static GenerationSizes generationSizes(const CompileRequest &request) {
   return {request.generate, request.caches ? prompt : request.generate, request.caches};
 }
 
-static ModelOptions modelOptions(const CompileRequest &request, const abi::Training &training) {
+ModelOptions dtc::modelOptions(const CompileRequest &request, const abi::Training &training) {
   ModelOptions options;
   options.symbols = request.symbols;
   if (request.generate) {
@@ -134,7 +134,7 @@ static Choices choicesOf(const CompileRequest &request, const abi::Training &tra
 /// Whether steps overlap, so that a step by itself shows nothing of how long steps take in a row.
 static bool doStepsOverlap(const Choices &choices) { return overlapsSteps(choices.timetable) || choices.overlapSteps; }
 
-static void setOptions(CompileOptions &options, const CompileRequest &request, const abi::Training &training) {
+void dtc::setCompileOptions(CompileOptions &options, const CompileRequest &request, const abi::Training &training) {
   options.what.generates = request.generate > 0;
   options.what.accumulation = training.accumulation();
   options.what.compute = training.compute();
@@ -326,7 +326,7 @@ ProfiledStages LoadedModel::chooseByProfile(const CompileOptions &options, const
 
 ProfiledStages LoadedModel::stagesByProfile(const StageProfile &profile) {
   CompileOptions options;
-  setOptions(options, request, training);
+  setCompileOptions(options, request, training);
   return chooseByProfile(options, profile);
 }
 
@@ -393,7 +393,7 @@ void LoadedModel::chooseRecomputed(CompileOptions &options) {
 void LoadedModel::runPhases(Phase last) {
   context.enableMultithreading(); // from here on functions are processed in parallel
   CompileOptions options;
-  setOptions(options, request, training);
+  setCompileOptions(options, request, training);
   choose(options);
   Diagnostics diagnostics(context, request);
   if (failed(dtc::runPhases(*model.module, options, last)))
@@ -415,7 +415,7 @@ static void addCertificate(abi::Manifest &manifest, const std::string &model) {
 CompiledProgram LoadedModel::compile(bool generateCode) {
   context.enableMultithreading(); // from here on functions are processed in parallel
   CompileOptions options;
-  setOptions(options, request, training);
+  setCompileOptions(options, request, training);
   std::vector<abi::ModelFile> files; // before the work, since a file may be unreadable
   if (!model.configJson.empty())
     files = readModelFiles(request.model, [](const std::string &text) { tellWarning(text); });
@@ -455,7 +455,7 @@ CompiledProgram LoadedModel::compile(bool generateCode) {
 
 std::vector<RankedPlan> LoadedModel::rankOrders(const timing::Layout &layout, uint64_t effort, size_t enough) {
   CompileOptions options;
-  setOptions(options, request, training);
+  setCompileOptions(options, request, training);
   if (doStepsOverlap(options.choices))
     throw Error(ExitCode::BadInput, "no order is looked for where steps overlap (--timetable pipedream, "
                                     "--overlap-steps): orders are compared by what a step takes by itself");
@@ -471,7 +471,7 @@ std::vector<RankedPlan> LoadedModel::rankOrders(const timing::Layout &layout, ui
 
 std::string LoadedModel::describeChoices() {
   CompileOptions options;
-  setOptions(options, request, training);
+  setCompileOptions(options, request, training);
   choose(options);
   Diagnostics diagnostics(context, request);
   std::unique_ptr<Planner> planner = Planner::create(*model.module, options);

@@ -49,6 +49,10 @@ struct CompileRequest {
 /// Adds MODEL and the options that all compilations have.
 void addCompileRequest(CLI::App &verb, CompileRequest &request);
 
+/// What a frontend is asked for, and what the phases are asked for, with these settings.
+ModelOptions modelOptions(const CompileRequest &request, const abi::Training &training);
+void setCompileOptions(CompileOptions &options, const CompileRequest &request, const abi::Training &training);
+
 /// The choices that a program was compiled with, as text, without its order and buckets: with other annotations or
 /// another cut, commands may differ from those that these name.
 std::string choicesWithoutOrder(const abi::Manifest &program, const std::string &path);

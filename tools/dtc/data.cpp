@@ -156,6 +156,11 @@ static CLI::App *addPack(CLI::App &data, PackOptions &options) {
   verb->add_option("--sequence-length", options.sequenceLength,
                    "Pad so that no document crosses the samples of a model with this sequence_length")
       ->check(atLeast(1));
+  verb->add_option("--balance", options.balance,
+                   "attention: order documents so that samples cost about the same attention, for models with "
+                   "separate_documents; with --sequence-length")
+      ->check(CLI::IsMember({"none", "attention"}))
+      ->capture_default_str();
   std::vector<std::string> formats;
   for (const auto &[name, format] : tokenFormats())
     formats.push_back(name);

@@ -21,6 +21,7 @@ public:
   uint64_t getBufferAlignment() const override;
   LaunchShape getLaunchShape(const KernelPlan &plan) const override;
   llvm::StringRef getLibraryPrefix() const override { return "dtc_cuda_"; }
+  bool libraryTakesScratch() const override { return true; }
   bool hasEpilogues() const override { return true; }
   bool keepsCopies() const override { return true; }
   using Target::findLibraryKernel;

@@ -47,12 +47,22 @@ std::unique_ptr<Planner> Planner::create(ModuleOp model, const CompileOptions &o
   if (failed(flops))
     return nullptr;
   planner->flopsPerToken = *flops;
-  planner->placed = model.clone();
-  if (failed(runPhases(*planner->placed, options, options.choices, Phase::What, Phase::Where, /*isForProgram=*/true))) {
-    (void)planner->markBroken(*planner->placed);
-    return nullptr;
-  }
-  return planner;
+  return planner->runPlacing(Phase::What) ? std::move(planner) : nullptr;
+}
+
+std::unique_ptr<Planner> Planner::place(ModuleOp step, double flopsPerToken, const CompileOptions &options) {
+  std::unique_ptr<Planner> planner(new Planner(step, options));
+  planner->flopsPerToken = flopsPerToken;
+  return planner->runPlacing(Phase::Where) ? std::move(planner) : nullptr;
+}
+
+/// The phases from `first` to *where*, on a clone.
+bool Planner::runPlacing(Phase first) {
+  placed = model.clone();
+  if (succeeded(runPhases(*placed, options, options.choices, first, Phase::Where, /*isForProgram=*/true)))
+    return true;
+  (void)markBroken(*placed);
+  return false;
 }
 
 /// Checks what no pass would notice: patterns that fit nothing, and stages where there are none.
@@ -208,11 +218,31 @@ static std::vector<ParameterRule> decidedRows(ModuleOp module) {
   return rules;
 }
 
+/// The most memory outside the arena that a launch or a library call of the role works in.
+static uint64_t scratchOf(const ReadRole &read, Kernels &kernels, const Target &target, MeshAttr mesh) {
+  int64_t most = 0;
+  for (const ReadRole::Function &function : read.functions)
+    for (Operation *op : function.commands)
+      if (auto launch = dyn_cast<LaunchOp>(op)) {
+        most = std::max(most, kernels.interfaceOf(launch).scratchBytes);
+      } else if (auto library = dyn_cast<LibraryOpInterface>(op); library && target.libraryTakesScratch()) {
+        std::string why;
+        FailureOr<LibraryCall> call = library.getLibraryCall(function.layouts->layoutsOf(op), mesh);
+        if (succeeded(call))
+          if (std::optional<LibraryKernel> kernel = target.findLibraryKernel(*call, why))
+            most = std::max(most, kernel->scratchBytes);
+      }
+  return static_cast<uint64_t>(most);
+}
+
 FailureOr<std::shared_ptr<Planner::Step>> Planner::stepFor(const Choices &choices) {
   std::string key = keyOf(choices);
   if (auto known = steps.find(key); known != steps.end())
     if (std::shared_ptr<Step> step = known->second.lock())
       return step;
+  const Target *target = requireTarget(model, options.target);
+  if (!target)
+    return failure();
   FailureOr<OwningOpRef<ModuleOp>> module = lower(choices, /*isLast=*/false, /*isForProgram=*/false);
   if (failed(module))
     return failure();
@@ -220,11 +250,13 @@ FailureOr<std::shared_ptr<Planner::Step>> Planner::stepFor(const Choices &choice
   if (failed(runLists(**module, options, choices, &step->buckets)))
     return markBroken(**module);
   Kernels kernels(**module);
+  auto mesh = (**module)->getAttrOfType<MeshAttr>(module_attr::mesh);
   step->rows = decidedRows(**module);
   for (auto [role, functions] : llvm::enumerate(functionsOfRoles(**module))) {
     ReadRole read = readRole(**module, kernels, static_cast<int64_t>(role), functions);
     if (failed(describeCommands(read, kernels)))
       return failure();
+    step->scratch = std::max(step->scratch, scratchOf(read, kernels, *target, mesh));
     step->roles.push_back(std::make_unique<Role>(std::move(read.role)));
   }
   steps[key] = step;
@@ -246,6 +278,12 @@ void Planner::remember(std::shared_ptr<Step> step) {
   remembered.push_back(std::move(step));
   for (; commandsRemembered > most; remembered.pop_front())
     commandsRemembered -= remembered.front()->commands();
+}
+
+void Planner::forget() {
+  remembered.clear();
+  commandsRemembered = 0;
+  std::erase_if(steps, [](const auto &step) { return step.second.expired(); });
 }
 
 /// The work of what runs in a training step.
@@ -285,6 +323,7 @@ FailureOr<Plan> Planner::plan(const Choices &choices) {
   Plan plan;
   plan.rows = (*step)->rows;
   plan.buckets = (*step)->buckets;
+  plan.scratch = (*step)->scratch;
   for (auto [role, ofRole] : llvm::zip_equal((*step)->roles, orders)) {
     role->planner.plan(ofRole);
     PlannedRole &planned = plan.roles.emplace_back();

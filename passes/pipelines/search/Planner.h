@@ -54,6 +54,7 @@ struct Plan {
   std::vector<PlannedRole> roles;
   std::vector<ParameterRule> rows; ///< what was decided where Choices::rows left it open
   std::vector<BucketRule> buckets; ///< all that go together, by choice or by costs
+  uint64_t scratch = 0;            ///< bytes outside the arena in which kernels work, one after the other
 };
 
 class Planner {
@@ -63,9 +64,16 @@ public:
   /// left on it. Both must outlive the planner.
   static std::unique_ptr<Planner> create(mlir::ModuleOp model, const CompileOptions &options);
 
+  /// Likewise for a module after *what*, so that many meshes and strategies share one. `flopsPerToken`: of the model
+  /// that it was made from (Compile.h).
+  static std::unique_ptr<Planner> place(mlir::ModuleOp step, double flopsPerToken, const CompileOptions &options);
+
   /// The plan with these choices. The options' choices do not count. The contracts of *keep* and *how* are checked only
   /// once a program is compiled.
   mlir::FailureOr<Plan> plan(const Choices &choices);
+
+  /// Lets go of what was lowered for earlier plans, but for plans that somebody has.
+  void forget();
 
   /// The mesh of the module after *where*.
   abi::Mesh mesh();
@@ -101,10 +109,12 @@ private:
     std::vector<std::unique_ptr<Role>> roles;
     std::vector<ParameterRule> rows; ///< see Plan
     std::vector<BucketRule> buckets;
+    uint64_t scratch = 0;
     size_t commands() const;
   };
 
   Planner(mlir::ModuleOp model, const CompileOptions &options);
+  bool runPlacing(Phase first);
   mlir::LogicalResult check(const Choices &choices);
   mlir::OwningOpRef<mlir::ModuleOp> stagesFor(const Choices &choices) const;
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lower(const Choices &choices, bool isLast, bool isForProgram);

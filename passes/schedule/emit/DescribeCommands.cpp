@@ -143,6 +143,7 @@ public:
     for (auto [op, command] : llvm::zip_equal(own.commands, flat.commands)) {
       if (auto direction = marksOf(op).direction)
         command.direction = directionOf(direction.getValue());
+      command.isAgain = isMadeAgain(op->getLoc());
       command.isEmitted = !isa<ViewOpInterface>(op);
       if (!command.isEmitted)
         continue;

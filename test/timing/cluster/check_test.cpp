@@ -192,7 +192,14 @@ INSTANTIATE_TEST_SUITE_P(
               "axis_order: \"tp\"",
               "axis_order: [\"tp\", \"dp\", \"tp\"]",
               {"axis_order[2] is 'tp'", "remove one"}},
-        Fault{Gpus, "axis_order: \"tp\"", "axis_order: \"\"", {"axis_order[0] is empty"}}));
+        Fault{Gpus, "axis_order: \"tp\"", "axis_order: \"\"", {"axis_order[0] is empty"}},
+        Fault{Gpus, "axis_order: \"tp\"", "failure_seconds: -1", {"failure_seconds is -1", "not negative", "8.64e6"}},
+        Fault{Gpus, "axis_order: \"tp\"", "failure_seconds: inf", {"failure_seconds is inf", "finite"}},
+        Fault{Gpus,
+              "axis_order: \"tp\"",
+              "failure_seconds: 100",
+              {"failure_seconds is 100 seconds, less than anything", "another unit", "once in a hundred days"}},
+        Fault{Gpus, "axis_order: \"tp\"", "failure_seconds: 1e11", {"failure_seconds is 1", "more than anything"}}));
 
 INSTANTIATE_TEST_SUITE_P(
     Text, ClusterFault,

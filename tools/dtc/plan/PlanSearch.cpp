@@ -114,7 +114,7 @@ static std::vector<Candidate> byLeastBytes(const Problem &problem, const std::ve
     if (room == 0 || least <= room)
       found.emplace_back(least, candidate);
   });
-  std::ranges::stable_sort(found, {}, &std::pair<double, Candidate>::first);
+  std::ranges::sort(found); // of equal ones by the candidate
   std::vector<Candidate> candidates;
   candidates.reserve(found.size());
   for (auto &[least, candidate] : found)

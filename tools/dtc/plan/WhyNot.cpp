@@ -32,7 +32,7 @@ constexpr PartOfStep parts[] = {{"compute", &Evaluated::compute},
 /// The parts, those that differ most first.
 std::vector<PartOfStep> byDifference(const Evaluated &other, const Evaluated &proposed) {
   std::vector<PartOfStep> sorted(std::begin(parts), std::end(parts));
-  std::ranges::stable_sort(sorted, std::greater<>(), [&](const PartOfStep &part) {
+  std::ranges::sort(sorted, std::greater<>(), [&](const PartOfStep &part) {
     return std::abs(other.*part.seconds - proposed.*part.seconds);
   });
   return sorted;

@@ -5,6 +5,7 @@
 #include "runtime/support/error.h"
 #include "runtime/support/write_error.h"
 #include "tools/dtc/Compiler.h"
+#include "tools/dtc/text/Balance.h"
 #include "tools/dtc/text/Documents.h"
 #include "tools/dtc/text/Tokenizer.h"
 
@@ -59,6 +60,12 @@ public:
       pad(window - packed.tokens % window, padding);
   }
 
+  /// Pads the current sequence to its end; does nothing at a boundary.
+  void fillUp(uint32_t padding) {
+    if (uint64_t missing = (window - packed.tokens % window) % window)
+      pad(missing, padding);
+  }
+
   Packed publish(uint64_t empty, uint32_t padding = 0) {
     if (window != 0) // plus the token that the last window shares with the next
       pad((window - packed.tokens % window) % window + 1, padding);
@@ -85,6 +92,52 @@ private:
   TokenFileWriter writer;
   Packed packed;
   uint64_t length = 0; ///< of the current document
+};
+
+/// Writes documents in an order in which samples cost about the same attention: each time that enough of them have
+/// come.
+class BalancedOutput {
+public:
+  BalancedOutput(Output &output, uint64_t window, uint32_t padding)
+      : output(output), window(window), padding(padding) {}
+
+  /// Without `counts` all tokens count. The document has at most as many tokens as a sample.
+  void add(std::vector<uint32_t> tokens, std::vector<uint8_t> counts) {
+    held += tokens.size();
+    lengths.push_back(tokens.size());
+    documents.push_back({std::move(tokens), std::move(counts)});
+    if (held >= std::max(LeastTokens, LeastSamples * window))
+      flush();
+  }
+
+  void flush() {
+    for (const std::vector<size_t> &sample : balancedSamples(lengths, window)) {
+      for (size_t number : sample) {
+        output.append(std::span<const uint32_t>(documents[number].tokens), documents[number].counts);
+        output.endDocument();
+      }
+      output.fillUp(padding);
+    }
+    documents.clear();
+    lengths.clear();
+    held = 0;
+  }
+
+private:
+  /// That are packed at once: enough to mix long documents and short ones, few enough to hold in memory.
+  static constexpr uint64_t LeastTokens = 1 << 20, LeastSamples = 64;
+
+  struct Held {
+    std::vector<uint32_t> tokens;
+    std::vector<uint8_t> counts;
+  };
+
+  Output &output;
+  uint64_t window;
+  uint32_t padding;
+  std::vector<Held> documents;
+  std::vector<size_t> lengths;
+  uint64_t held = 0;
 };
 
 /// Opens the output before the first text is read, so that errors come early.
@@ -171,6 +224,9 @@ Packed packTokens(const PackOptions &options) {
   requireFits(options, tokenizer.vocabulary());
   std::unique_ptr<Output> output = openOutput(options, tokenizer.vocabulary());
   uint32_t padding = tokenizer.end().value_or(0);
+  std::optional<BalancedOutput> balanced;
+  if (options.balance == "attention")
+    balanced.emplace(*output, static_cast<uint64_t>(options.sequenceLength), padding);
   uint64_t empty = 0;
   auto place = [&](const Document &document) { return placeOf(options.inputs, document); };
   auto produce = [&](const auto &give) { empty = readDocuments(options.inputs, documentOptions(options), give); };
@@ -183,6 +239,16 @@ Packed packTokens(const PackOptions &options) {
                   fmt::format("{}: this document has {} tokens, more than --sequence-length {}; cut it, "
                               "leave it out, or train on longer sequences",
                               place(document), length, options.sequenceLength));
+    if (balanced && length > 0) {
+      std::vector<uint32_t> held(tokens.begin(), tokens.end());
+      std::vector<uint8_t> marks(counts.begin(), counts.end());
+      if (end)
+        held.push_back(*end);
+      if (end && !marks.empty())
+        marks.push_back(marks.back());
+      balanced->add(std::move(held), std::move(marks));
+      return;
+    }
     output->makeRoom(length, padding);
     output->append(tokens, counts);
     if (end)
@@ -190,11 +256,18 @@ Packed packTokens(const PackOptions &options) {
     output->endDocument();
   };
   tokenizer.run(produce, receive, place);
+  if (balanced)
+    balanced->flush();
   return output->publish(empty, padding);
 }
 
 } // namespace
 
-Packed pack(const PackOptions &options) { return options.tokenizer.empty() ? packBytes(options) : packTokens(options); }
+Packed pack(const PackOptions &options) {
+  if (options.balance != "none" && options.sequenceLength == 0)
+    throw Error(ExitCode::Usage,
+                fmt::format("--balance {}: needs --sequence-length, whose samples should cost alike", options.balance));
+  return options.tokenizer.empty() ? packBytes(options) : packTokens(options);
+}
 
 } // namespace dtc

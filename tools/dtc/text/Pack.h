@@ -20,6 +20,7 @@ struct PackOptions {
   std::string format = "llm.c";
   int64_t vocabulary = 0;     ///< that the tokenizer must fit; 0: any
   int64_t sequenceLength = 0; ///< that no document crosses; 0: any
+  std::string balance = "none"; ///< or "attention": documents are ordered so that samples cost alike (Balance.h)
 };
 
 /// The result, in numbers.
