@@ -113,6 +113,8 @@ const Row verbs[] = {
     {"write 'dtc data pack'", {"tokenize", "preprocess", "prepare", "pack"}},
     {"write 'dtc balance PROGRAM --data FILE'", {"rebalance", "repartition", "cut", "resplit"}},
     {"write 'dtc inspect PROGRAM'", {"info", "show", "summary", "describe", "estimate", "dump"}},
+    {"write 'dtc plan MODEL --cluster FILE'",
+     {"autotune", "auto", "search", "advise", "recommend", "suggest", "optimize", "autoparallel", "planner"}},
     {"write 'dtc schedule'", {"timetable", "timetables", "pipeline"}},
     {"write 'dtc verify'", {"check", "debug", "selftest"}},
     {"write 'dtc run PROGRAM --trace 3-5'", {"profile", "trace", "benchmark", "bench"}},

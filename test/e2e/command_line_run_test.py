@@ -27,6 +27,15 @@ MALFORMED = {
         "--memory-limit": ["x", "-1", "-1GB", "16XB", "99999999999999999999"],
         "--compile-to": ["nowhere"], "--output": [], "--generate": ["0", "-1", "x", "1.5"], "--rows": ["0", "x"],
         "--prompt-positions": ["0", "x"], "--cluster": [], "--profile": [], "--schedule-effort": ["0", "-1", "x", "1.5"],
+        "--silence": ["no-such-advice"], "--advice": ["some"], "--reference-batch": ["0", "-1", "x"], "--reference-rate": ["0", "-1", "x"],
+    },
+    "plan": {
+        "--cluster": [], "--devices": ["0", "-1", "x", "1.5", "4,", "few"], "--config": [], "--set": SETTINGS,
+        "--fix": ["tp=x", "zero4"], "--forbid": ["tp=x", "zero4"], "--allow": ["anything"], "--margin": ["-0.1", "1", "x", "nan"],
+        "--memory-limit": ["x", "-1", "-1GB", "16XB"], "--effort": ["0", "-1", "x", "1.5"], "--refine": ["-1", "x", "1.5"],
+        "--tokens": ["0", "-1", "x"], "--days": ["0", "-1", "x"], "--price": ["0", "-1", "x"], "--target": ["nonsense", "cpu:", "gpu"],
+        "--data": [], "--output": [], "--report": [], "--silence": ["no-such-advice"], "--advice": ["some"],
+        "--reference-batch": ["0", "-1", "x"], "--reference-rate": ["0", "-1", "x"],
     },
     "sample": {
         "--prompt-ids": [",", "1,x", "-1"], "--max-tokens": ["0", "-1", "x", "1.5"], "--stop-ids": [",", "x"],
@@ -92,6 +101,10 @@ UNUSABLE = {
         "--choices": ["missing.toml"], "--mesh": ["dp=3"], "--strategy": ["megatorn"], "--config": ["missing.toml"], "--set": ["accumulation=3"],
         "--size": ["nonsense=3"], "--cluster": ["missing.textproto"],
     },
+    "plan": {
+        "--cluster": ["missing.textproto"], "--config": ["missing.toml"], "--data": ["missing.bin"], "--devices": ["64"],
+        "--fix": ["tp=3"], "--memory-limit": ["1kB"],
+    },
     "simulate": {
         "--cluster": ["missing.textproto"], "--mesh": ["dp=3"], "--strategy": ["megatorn"], "--set": ["accumulation=3"],
         "--profile": ["missing"], "--what-if": ["bandwidth"], "--scale": ["3"],
@@ -141,6 +154,7 @@ class CommandLine(DriverTest):
             "balance": ["balance"],
             "eval": ["eval", MODEL, *SMALL],
             "simulate": ["simulate", MODEL, *SMALL],
+            "plan": ["plan", MODEL, *SMALL] + (["--tokens", "1e6"] if option in ("--days", "--price") else []),
             "schedule": ["schedule", "--stages", "4", "--microbatches", "4"],
             "tune": ["tune", self.files / "program"],
             "inspect": ["inspect", self.files / "program"],
@@ -159,7 +173,7 @@ class CommandLine(DriverTest):
             before += ["--cluster", SOURCE / "examples/clusters/h100x8.textproto"]
         if verb in ("eval", "tune") and option != "--data":
             before += ["--data", self.files / "tokens.bin"]
-        if verb == "simulate" and option != "--cluster":
+        if verb in ("plan", "simulate") and option != "--cluster":
             before += ["--cluster", SOURCE / "examples/clusters/h100x8.textproto"]
         if verb in ("compile", "tune", "data pack") and option != "--output":
             before += ["-o", self.directory / "output"]

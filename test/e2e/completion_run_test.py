@@ -17,13 +17,18 @@ MODEL = SOURCE / "test/e2e/oracle/gpt2"
 
 # The words of a command line, and what must be offered for the last of them: exactly these, or at least these.
 ALL = {
-    ("",): ["data", "calibrate", "simulate", "schedule", "compile", "tune", "run", "balance", "eval", "sample", "verify", "inspect", "explain", "report",
+    ("",): ["data", "calibrate", "simulate", "schedule", "plan", "compile", "tune", "run", "balance", "eval", "sample", "verify", "inspect", "explain", "report",
             "export"],
     ("ver",): ["verify"],
     ("data", ""): ["pack", "show", "check"],
     ("data", "p"): ["pack"],
     ("data", "show", "--data-format", ""): ["auto", "llm.c", "megatron", "nanogpt"],
     ("compile", "--me"): ["--mesh", "--memory-limit"],
+    ("plan", "--fi"): ["--fix"],
+    ("plan", "--forbid", "time"): ["timetable="],
+    ("plan", "--allow", "as"): ["asynchronous"],
+    ("plan", "--set", "opt"): ["optimizer="],
+    ("plan", "x", "--advice", "a"): ["all"],
     ("compile", "--pro"): ["--prompt-positions", "--profile"],
     ("compile", "--timetable", "g"): ["gpipe"],
     ("schedule", "--timetable", "zb"): ["zb-h1", "zb-h2", "zbv"],

@@ -48,8 +48,8 @@ VERBS = {
     "train": "dtc compile MODEL -o PROGRAM", "fit": "dtc run", "finetune": "dtc run", "launch": "dtc run",
     "convert": "dtc export CHECKPOINT", "save": "dtc export", "evaluate": "dtc eval MODEL", "resume": "--resume", "help": "dtc --help",
     "tokenize": "dtc data pack", "preprocess": "dtc data pack", "info": "dtc inspect", "version": "dtc --version",
-    "generate": "dtc sample MODEL", "timetable": "dtc schedule", "repartition": "dtc balance PROGRAM",
-    "frobnicate": "compile, tune, run, balance, eval, sample, verify, inspect, explain, report, export",
+    "generate": "dtc sample MODEL", "timetable": "dtc schedule", "repartition": "dtc balance PROGRAM", "autotune": "dtc plan MODEL --cluster FILE",
+    "frobnicate": "plan, compile, tune, run, balance, eval, sample, verify, inspect, explain, report, export",
 }
 
 
@@ -85,7 +85,7 @@ class Habits(DriverTest):
                 self.answers(expected, verb, "model")
 
     def test_no_verb(self):
-        self.answers("compile, tune, run, balance, eval, sample, verify, inspect, explain, report, export")
+        self.answers("plan, compile, tune, run, balance, eval, sample, verify, inspect, explain, report, export")
 
 
 class WrongVerb(DriverTest):

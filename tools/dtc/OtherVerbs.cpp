@@ -29,13 +29,15 @@ static bool isModel(const std::string &path) {
   return fs::path(path).extension() == ".mlir" || fs::exists(fs::path(path) / "config.json", unknown);
 }
 
-/// A name for a program of this model, in the folder where the command is typed.
-static std::string programName(const std::string &model) {
+std::string dtc::programNameFor(const std::string &model) {
   std::error_code unknown;
   fs::path path = fs::absolute(model, unknown).lexically_normal();
   fs::path name = path.has_filename() ? path.stem() : path.parent_path().stem(); // "tiny/" ends in an empty name
-  return shellWord((name.empty() ? "model" : name.string()) + ".train");
+  return (name.empty() ? "model" : name.string()) + ".train";
 }
+
+/// It is written to the folder where the command is typed.
+static std::string programName(const std::string &model) { return shellWord(programNameFor(model)); }
 
 /// What follows the program in a command that works.
 static const char *rest(const std::string &verb) { return verb == "run" ? " --data FILE" : ""; }
@@ -84,10 +86,27 @@ static std::vector<OtherOptions> elsewhereThanModel(const std::string &verb, con
   std::string first = fmt::format("Write: dtc compile {} -o {}, then dtc run ", model, program);
   bool compiles = verb == "compile";
   return {
+      {plainOptions(Command::Plan),
+       fmt::format("is an option of 'dtc plan', which looks for a mesh and a strategy. Write: dtc plan {} --cluster "
+                   "FILE",
+                   model)},
       {plainOptions(compiles ? Command::Verify : Command::Compile),
        fmt::format("is an option of 'dtc {}'", compiles ? "verify" : "compile")},
       {plainOptions(Command::Run), fmt::format("is an option of 'dtc run'. {}OPTIONS {} --data FILE", first, program)},
       {plainOptions(Command::Program), fmt::format("is an option of the program. {}{} ARGUMENTS", first, program)}};
+}
+
+/// For `dtc plan`, which decides what options of other verbs say.
+static std::vector<OtherOptions> elsewhereThanPlan() {
+  return {{{"--mesh"}, "is what 'dtc plan' looks for. To fix an axis of it, write for example --fix tp=8"},
+          {{"--strategy"}, "is what 'dtc plan' looks for. To fix a part of it, write for example --fix zero3"},
+          {{"--timetable"}, "is what 'dtc plan' looks for. To fix it, write for example --fix 1f1b"},
+          {plainOptions(Command::Compile), "is an option of 'dtc compile', which the first of the commands that 'dtc "
+                                           "plan' prints runs"},
+          {plainOptions(Command::Run), "is an option of 'dtc run', which the second of the commands that 'dtc plan' "
+                                       "prints runs"},
+          {plainOptions(Command::Program), "is an option of the program, which the second of the commands that 'dtc "
+                                           "plan' prints runs"}};
 }
 
 std::vector<OtherOptions> dtc::optionsElsewhere(const std::string &verb, int argc, char **argv) {
@@ -96,6 +115,8 @@ std::vector<OtherOptions> dtc::optionsElsewhere(const std::string &verb, int arg
     return elsewhereThanProgram(verb, words);
   if (verb == "compile" || verb == "verify")
     return elsewhereThanModel(verb, words);
+  if (verb == "plan")
+    return elsewhereThanPlan();
   return {};
 }
 

@@ -16,6 +16,9 @@ std::vector<OtherOptions> optionsElsewhere(const std::string &verb, int argc, ch
 /// "inspect".
 void requireNoModel(const std::string &path, const std::string &verb);
 
+/// A name for a program of this model: the last part of the model's path, and ".train".
+std::string programNameFor(const std::string &model);
+
 /// A word as a shell reads it: quoted where necessary.
 std::string shellWord(const std::string &word);
 

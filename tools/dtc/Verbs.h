@@ -13,6 +13,8 @@ namespace dtc {
 
 /// For the list of verbs, which the driver prints, and for each verb's own help, which the compiler prints.
 inline constexpr const char *compileSummary = "Compile a model for a mesh into one program that every rank runs.";
+inline constexpr const char *planSummary =
+    "Find the mesh, strategy, timetable and recomputation with which a model trains fastest on a cluster, and say why.";
 inline constexpr const char *verifySummary =
     "Check a compilation: one step of the logical program against the command lists of all ranks, in f64; of a model "
     "with shrunk sizes, or of a program as it is.";
@@ -37,6 +39,7 @@ void addEval(CLI::App &app, int &exitCode);
 void addExplain(CLI::App &app);
 void addExport(CLI::App &app);
 void addInspect(CLI::App &app);
+void addPlan(CLI::App &app);
 void addRebalance(CLI::App &app);
 void addRemedies(CLI::App &app);
 void addReport(CLI::App &app);

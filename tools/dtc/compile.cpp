@@ -1,4 +1,5 @@
 // dtc compile: from a model and a mesh to a program, or to the text of any phase on the way.
+#include "tools/dtc/AdviceOptions.h"
 #include "tools/dtc/Colour.h"
 #include "tools/dtc/CompileModel.h"
 #include "tools/dtc/MoreAccumulation.h"
@@ -57,6 +58,7 @@ struct CompileVerbOptions {
   CompileRequest request;
   std::string phase, output, cluster, profile;
   bool locations = false, isTooLarge = false;
+  AdviceOptions advice;
 };
 
 /// What --compile-to may name, and the last phase to run for it: none for the frontend's own output.
@@ -190,9 +192,9 @@ std::vector<std::string> remedyLines(const timing::Layout &layout, const abi::Ma
   return lines;
 }
 
-void describeOn(const timing::Layout &layout, const CompiledProgram &compiled, const std::string &program,
-                const std::string &model) {
+void describeOn(const timing::Layout &layout, const CompiledProgram &compiled, const CompileVerbOptions &options) {
   const abi::Manifest &manifest = compiled.manifest;
+  const std::string &program = options.output;
   for (const Room &room : roomOf(manifest, layout))
     say("{}: fits on {}: {}\n", program, layout.cluster().name(), roomText(room));
   if (manifest.has_generation())
@@ -202,11 +204,13 @@ void describeOn(const timing::Layout &layout, const CompiledProgram &compiled, c
     say("{}: {}\n", program, searchedText(*compiled.searched, forecast));
   for (const std::string &line : forecastLines(layout, forecast))
     say("{}: {}\n", program, line);
-  if (abi::stepsAhead(manifest, abi::stepTimetable) > 0)
-    return; // remedies look at a step by itself
-  timing::Step step = timing::readStep(manifest, abi::stepTimetable);
-  for (const std::string &line : remedyLines(layout, manifest, step, program, model))
-    say("{}: {}\n", program, line);
+  if (abi::stepsAhead(manifest, abi::stepTimetable) == 0) { // remedies look at a step by itself
+    timing::Step step = timing::readStep(manifest, abi::stepTimetable);
+    for (const std::string &line : remedyLines(layout, manifest, step, program, options.request.model))
+      say("{}: {}\n", program, line);
+  }
+  if (options.advice.isShown())
+    printAdvice(adviceOn(options.advice, manifest, layout, forecast), options.advice.shown == "all");
 }
 
 /// For processors the device's memory is the host's.
@@ -255,7 +259,7 @@ void compileToProgram(const CompileVerbOptions &options) {
   if (const std::optional<ChosenTimetable> &chosen = loaded.chosenTimetable())
     say("{}: timetable: {}\n", options.output, timetableText(*chosen));
   if (layout && !options.isTooLarge)
-    describeOn(*layout, program, options.output, options.request.model);
+    describeOn(*layout, program, options);
   if (program.manifest.model_directory().empty())
     say("{}: it has no weights: {} seeded initialisation\n", options.request.model,
         options.request.generate ? "it generates from" : "training starts from");
@@ -370,6 +374,7 @@ void dtc::addCompile(CLI::App &app) {
       ->check(atLeast(1))
       ->capture_default_str()
       ->needs(cluster);
+  addAdviceOptions(*verb, options->advice);
   CLI::Option *profile =
       verb->add_option("--profile", options->profile,
                        "The folder of a run with --trace: a pipeline (mesh axis pp) is cut by what its layers took "

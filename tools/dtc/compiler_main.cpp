@@ -1,6 +1,7 @@
 // dtc-compile: the verbs of dtc that compile. dtc starts it with its own command line.
 #include "passes/place/Presets.h"
 #include "runtime/config/training_config.h"
+#include "timing/plans/dimensions.h"
 #include "tools/dtc/CommandLine.h"
 #include "tools/dtc/Targets.h"
 #include "tools/dtc/Verbs.h"
@@ -17,6 +18,9 @@ static KnownValues knownValues() {
     values["--target"].emplace_back(target);
   for (const std::string &key : settingKeys(/*open=*/false))
     values["--set"].push_back(key + "=");
+  for (const char *option : {"--fix", "--forbid"})
+    for (const plans::Dimension &dimension : plans::dimensions())
+      values[option].push_back(std::string(dimension.name) + "=");
   return values;
 }
 
@@ -24,6 +28,7 @@ int main(int argc, char **argv) {
   auto addVerbs = [](CLI::App &app, int &exitCode) {
     addAccumulation(app);
     addCompile(app);
+    addPlan(app);
     addRebalance(app);
     addRemedies(app);
     addVariants(app);

@@ -7,7 +7,7 @@
 
 using namespace dtc;
 
-static bool isDoneByTheCompiler(const std::string &verb) { return verb == "compile" || verb == "verify"; }
+static bool isDoneByTheCompiler(const std::string &verb) { return verb == "compile" || verb == "plan" || verb == "verify"; }
 
 /// A shell asks how to complete a command line. Verbs that compile answer for themselves, and so do programs.
 static void letOthersComplete(const CLI::App &app, int argc, char **argv) {
@@ -30,6 +30,7 @@ int main(int argc, char **argv) {
     addCalibrate(app);
     addSimulate(app, exitCode);
     addSchedule(app);
+    app.add_subcommand("plan", planSummary);
     app.add_subcommand("compile", compileSummary);
     addTune(app);
     addRun(app, exitCode);

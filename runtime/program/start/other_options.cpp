@@ -11,7 +11,11 @@ const std::vector<std::string> &optionsOf(Command command) {
        {"--mesh", "--strategy",         "--timetable", "--overlap-steps", "--choices",         "--config",
         "--set",  "--remarks",          "--target",    "--memory-limit",  "--schedule-effort", "--generate",
         "--rows", "--prompt-positions", "--no-cache",  "--compile-to",    "--locations",       "--output",
-        "-o",     "--cluster"}},
+        "-o",     "--cluster",          "--silence",   "--advice",        "--reference-batch", "--reference-rate"}},
+      // Those that no other command has.
+      {Command::Plan,
+       {"--devices", "--fix", "--forbid", "--allow", "--margin", "--tokens", "--days", "--price", "--effort",
+        "--refine", "--front", "--report"}},
       {Command::Verify,
        {"--mesh", "--strategy", "--timetable", "--overlap-steps", "--choices", "--config", "--set", "--remarks",
         "--model", "--size", "--full-size", "--no-limit", "--code", "--no-code", "--cluster"}},

@@ -6,7 +6,7 @@
 
 namespace dtc {
 
-enum class Command { Compile, Verify, Run, Program };
+enum class Command { Compile, Plan, Verify, Run, Program };
 
 /// The options of a command, as written: "--mesh", "-n". Without --help, --version and --json, which mean the same at
 /// many. test/e2e/command_line_run_test.py holds them against --help.

@@ -8,7 +8,7 @@
 namespace dtc {
 
 // The files that make up the page: the build embeds them into the executable.
-extern const std::string_view reportStyle, reportScript, timelineScript, chartLibrary;
+extern const std::string_view reportStyle, chartsScript, reportScript, timelineScript, planScript, chartLibrary;
 
 /// The nonce of our scripts: the browser runs no others, and fetches nothing.
 static constexpr const char *Nonce = "dtc-report";
@@ -22,7 +22,8 @@ static std::string harmless(const nlohmann::ordered_json &data) {
   return safe;
 }
 
-std::string reportPage(const nlohmann::ordered_json &data) {
+/// Of a verb; `script` fills it.
+static std::string pageOf(const char *title, const nlohmann::ordered_json &data, const std::string &script) {
   return fmt::format(R"(<!doctype html>
 <html lang="en">
 <head>
@@ -30,7 +31,7 @@ std::string reportPage(const nlohmann::ordered_json &data) {
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src 'nonce-{0}'">
-<title>dtc report</title>
+<title>{6}</title>
 <style>
 {1}</style>
 </head>
@@ -46,7 +47,13 @@ std::string reportPage(const nlohmann::ordered_json &data) {
 </body>
 </html>
 )",
-                     Nonce, reportStyle, harmless(data), chartLibrary, reportScript, timelineScript);
+                     Nonce, reportStyle, harmless(data), chartLibrary, chartsScript, script, title);
 }
+
+std::string reportPage(const nlohmann::ordered_json &data) {
+  return pageOf("dtc report", data, std::string(reportScript).append(timelineScript));
+}
+
+std::string planPage(const nlohmann::ordered_json &data) { return pageOf("dtc plan", data, std::string(planScript)); }
 
 } // namespace dtc

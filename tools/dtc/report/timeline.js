@@ -1,5 +1,5 @@
 // The parts of the page of `dtc report` that show who did what when: commands on a canvas, and passes of a pipeline. It comes
-// behind page.js, whose helpers it uses.
+// behind charts.js, whose helpers it uses, and page.js.
 "use strict";
 
 const kindColours = ["forward", "input", "weight", "update", "kernels", "start", "wait", "communication", "copy"];

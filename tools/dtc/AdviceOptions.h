@@ -1,0 +1,32 @@
+// Options about advice, which the verbs that compile for a cluster share.
+#pragma once
+
+#include "tools/dtc/advice/Advice.h"
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <vector>
+
+namespace dtc {
+
+struct AdviceOptions {
+  std::vector<std::string> silenced;
+  std::string shown = "few";                    ///< "few", "all" or "none"
+  double referenceBatch = 0, referenceRate = 0; ///< see AdviceFacts; 0: not said
+
+  bool isShown() const { return shown != "none"; }
+};
+
+/// --silence, --advice, --reference-batch and --reference-rate.
+void addAdviceOptions(CLI::App &verb, AdviceOptions &options);
+
+/// What there is to say of a program, its step and its data.
+std::vector<Finding> adviceOn(const AdviceOptions &options, const abi::Manifest &program, const timing::Layout &layout,
+                              const timing::Forecast &forecast, std::vector<double> sampleTokens = {});
+
+/// The lengths of a token file's documents, of a large one the first; empty where its format does not say where
+/// documents begin. Throws Error (BadInput) where there is no such file.
+std::vector<double> documentLengths(const std::string &path);
+
+} // namespace dtc

@@ -1,0 +1,217 @@
+#include "tools/dtc/plan/WhyNot.h"
+
+#include "timing/cluster/extents.h"
+#include "tools/dtc/Program.h"
+#include "tools/dtc/forecast/ForecastText.h"
+#include "tools/dtc/plan/NoCandidate.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+namespace dtc {
+
+using plans::Candidate;
+using plans::Evaluated;
+using plans::Problem;
+
+namespace {
+
+struct PartOfStep {
+  const char *name;
+  double Evaluated::*seconds;
+};
+constexpr PartOfStep parts[] = {{"compute", &Evaluated::compute},
+                                {"exposed communication", &Evaluated::exposed},
+                                {"bubble", &Evaluated::bubble},
+                                {"the host", &Evaluated::host}};
+
+/// The parts, those that differ most first.
+std::vector<PartOfStep> byDifference(const Evaluated &other, const Evaluated &proposed) {
+  std::vector<PartOfStep> sorted(std::begin(parts), std::end(parts));
+  std::ranges::sort(sorted, std::greater<>(), [&](const PartOfStep &part) {
+    return std::abs(other.*part.seconds - proposed.*part.seconds);
+  });
+  return sorted;
+}
+
+/// A layout by its name.
+struct Family {
+  std::string_view name;
+  bool (*contains)(const Problem &problem, const Candidate &candidate);
+  /// Why it has no candidate; empty: for no reason that can be named.
+  std::string (*misfit)(const Problem &problem);
+};
+
+/// Devices of the smallest node, which tensor parallelism stays within.
+int64_t devicesOfNode(const Problem &problem) {
+  int64_t least = problem.devices;
+  for (const timing::Nodes &nodes : problem.cluster.nodes())
+    least = std::min<int64_t>(least, timing::isOfProcessors(nodes) ? nodes.cores() : nodes.devices());
+  return least;
+}
+
+bool isDataParallel(const Problem &problem, const Candidate &candidate) {
+  return candidate.sizeOf("dp") == problem.devices;
+}
+
+std::string undividedBatch(const Problem &problem, int64_t ranks) {
+  if (ranks < 1 || problem.model.batch % ranks == 0)
+    return "";
+  return fmt::format("a global batch of {} sample{} does not divide among {} ranks", problem.model.batch,
+                     problem.model.batch == 1 ? "" : "s", ranks);
+}
+
+std::string misfitOfDataParallel(const Problem &problem) { return undividedBatch(problem, problem.devices); }
+
+std::string misfitOfTensorParallel(const Problem &problem) {
+  int64_t ranks = devicesOfNode(problem);
+  for (auto [count, what] : {std::pair{problem.model.heads, "heads"}, {problem.model.keyHeads, "heads of keys"}})
+    if (count % ranks != 0)
+      return fmt::format("{} {} do not divide among the {} devices of a node", count, what, ranks);
+  return undividedBatch(problem, problem.devices / ranks);
+}
+
+std::string misfitOfPipeline(const Problem &problem) {
+  if (problem.model.layers >= problem.devices)
+    return "";
+  return fmt::format("{} layer{} are not enough for {} stages", problem.model.layers,
+                     problem.model.layers == 1 ? "" : "s", problem.devices);
+}
+
+constexpr Family families[] = {
+    {"plain data parallelism",
+     [](const Problem &problem, const Candidate &candidate) {
+       return isDataParallel(problem, candidate) && candidate.state == "ddp";
+     },
+     misfitOfDataParallel},
+    {"ZeRO-3 (FSDP) over all",
+     [](const Problem &problem, const Candidate &candidate) {
+       return isDataParallel(problem, candidate) && candidate.state == "zero3";
+     },
+     misfitOfDataParallel},
+    {"tensor parallel in a node, data parallel outside",
+     [](const Problem &problem, const Candidate &candidate) {
+       int64_t inNode = devicesOfNode(problem);
+       return inNode > 1 && candidate.sizeOf("tp") == inNode &&
+              candidate.sizeOf("tp") * candidate.sizeOf("dp") == problem.devices;
+     },
+     misfitOfTensorParallel},
+    {"Megatron-LM's tensor x pipeline x data",
+     [](const Problem &problem, const Candidate &candidate) {
+       int64_t tensor = candidate.sizeOf("tp"), stages = candidate.sizeOf("pp"), data = candidate.sizeOf("dp");
+       return tensor > 1 && stages > 1 && data > 1 && tensor * stages * data == problem.devices &&
+              (candidate.state == "ddp" || candidate.state == "zero1");
+     },
+     [](const Problem &problem) {
+       return problem.devices < 8 ? fmt::format("{} devices are too few for three axes", problem.devices)
+                                  : std::string();
+     }},
+    {"a pipeline alone",
+     [](const Problem &problem, const Candidate &candidate) { return candidate.sizeOf("pp") == problem.devices; },
+     misfitOfPipeline},
+};
+
+/// The most promising candidates of a family, by bounds.
+struct Promising {
+  struct Bounded {
+    Candidate candidate;
+    double bytes = 0, seconds = 0;
+  };
+  std::vector<Bounded> fastest; ///< of those whose least bytes there is room for, ascending
+  std::optional<Bounded> smallest;
+
+  void add(const Candidate &candidate, const plans::Least &least, double room) {
+    constexpr size_t most = 3;
+    Bounded its{candidate, least.bytes, least.seconds};
+    if (!smallest || its.bytes < smallest->bytes)
+      smallest = its;
+    if (room > 0 && its.bytes > room)
+      return;
+    auto at = std::ranges::upper_bound(fastest, its.seconds, {}, &Bounded::seconds);
+    fastest.insert(at, std::move(its));
+    if (fastest.size() > most)
+      fastest.pop_back();
+  }
+};
+
+/// The fastest that fits; otherwise the one that lacks least; otherwise one that is impossible.
+const Evaluated &bestOf(const std::vector<Evaluated> &all) {
+  auto rank = [](const Evaluated &each) {
+    int kind = each.fits() ? 0 : each.problem.empty() ? 1 : 2;
+    return std::pair(kind, kind == 1 ? each.lack : each.seconds);
+  };
+  return *std::ranges::min_element(all, {}, rank);
+}
+
+} // namespace
+
+std::string differencesText(const Evaluated &other, const Evaluated &proposed) {
+  double hardly = 0.005 * std::min(other.seconds, proposed.seconds);
+  std::vector<std::string> texts;
+  for (const PartOfStep &part : byDifference(other, proposed))
+    if (double its = other.*part.seconds, mine = proposed.*part.seconds; std::abs(its - mine) >= hardly)
+      texts.push_back(fmt::format("{} {} instead of {}", part.name, secondsText(its), secondsText(mine)));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::string verdictOn(const Problem &problem, const Evaluated &other, const Evaluated &proposed) {
+  if (!other.problem.empty())
+    return "not possible: " + other.problem;
+  if (other.lack > 0)
+    return fmt::format("out of memory: a rank needs {}, and {} are lacking", bytesText(other.bytes),
+                       bytesText(other.lack));
+  if (other.candidate == proposed.candidate)
+    return "it is the plan that is proposed";
+  std::string text = fmt::format("its step is {:.1f}% {}", 100 * std::abs(other.seconds / proposed.seconds - 1),
+                                 other.seconds < proposed.seconds ? "shorter" : "longer");
+  if (std::string differences = differencesText(other, proposed); !differences.empty())
+    text += ": " + differences;
+  if (other.seconds <= proposed.seconds * (1 + plans::aboutEqual))
+    text += "; of the one proposed: " + plans::whyBefore(problem, proposed, other);
+  return text;
+}
+
+std::vector<Popular> popularPlans(PlanSearch &search, const PlannedNumber &planned) {
+  if (planned.devices() == 1 || !planned.fits())
+    return {};
+  const Problem &problem = planned.problem;
+  double room = plans::roomOf(problem);
+  std::vector<Promising> found(std::size(families));
+  plans::forEachCandidate(problem, search.constraints(), [&](const Candidate &candidate) {
+    for (size_t i = 0; i < std::size(families); ++i)
+      if (families[i].contains(problem, candidate))
+        found[i].add(candidate, plans::leastOf(problem, candidate), room);
+  });
+  std::vector<Popular> all;
+  for (size_t i = 0; i < std::size(families); ++i) {
+    Popular &its = all.emplace_back();
+    its.name = families[i].name;
+    if (!found[i].smallest) {
+      std::string misfit = families[i].misfit(problem);
+      its.verdict = !misfit.empty()                ? "not possible: " + misfit
+                    : search.constraints().empty() ? "not possible with " + sizesText(problem.model)
+                                                   : "what was fixed or forbidden excludes it";
+      continue;
+    }
+    std::vector<Candidate> candidates = {found[i].smallest->candidate};
+    for (const Promising::Bounded &each : found[i].fastest)
+      candidates.push_back(each.candidate);
+    std::vector<Evaluated> evaluated = search.evaluate(problem, candidates);
+    // The table's plan may have been refined, and others of the family may have been evaluated.
+    for (const PlanRow &row : planned.rows)
+      if (families[i].contains(problem, row.plan.candidate))
+        evaluated.push_back(row.plan);
+    const Evaluated &best = bestOf(evaluated);
+    its.text = best.candidate.text();
+    its.verdict = verdictOn(problem, best, planned.best());
+    its.seconds = best.problem.empty() ? best.seconds : 0;
+    its.lack = best.lack;
+  }
+  return all;
+}
+
+} // namespace dtc

@@ -1,0 +1,24 @@
+// Why the other plans lose: the runner-up, and layouts that many teams would try first.
+#pragma once
+
+#include "tools/dtc/plan/PlanSearch.h"
+
+#include <string>
+#include <vector>
+
+namespace dtc {
+
+/// In which parts of a step two plans differ by at least half a percent of the shorter step, the largest difference
+/// first: "exposed communication 310 ms instead of 80 ms, bubble 20 ms instead of 95 ms". Of `other` first.
+std::string differencesText(const plans::Evaluated &other, const plans::Evaluated &proposed);
+
+/// Why `other` is not proposed: out of memory by how much, not possible for what reason, or longer by how much and in
+/// which part of the step.
+std::string verdictOn(const plans::Problem &problem, const plans::Evaluated &other, const plans::Evaluated &proposed);
+
+/// Plain data parallelism; ZeRO-3 over all ranks; tensor parallelism within a node and data parallelism outside;
+/// Megatron-LM's tensor x pipeline x data; a pipeline alone. Of each the most promising candidates, by their bounds,
+/// are evaluated, and the best one counts. Empty for one device.
+std::vector<Popular> popularPlans(PlanSearch &search, const PlannedNumber &planned);
+
+} // namespace dtc
