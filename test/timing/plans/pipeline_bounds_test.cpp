@@ -181,6 +181,15 @@ TEST(WholeLayers, MakeRoomForTheHead) {
   EXPECT_NEAR(bubble(problem, "1f1b", 2, 64), expected, 1e-6 * expected);
 }
 
+// Two ranks in a V, four layers, one for each stage: the first rank has the first and the last stage, and the head. One
+// layer and the head there and three on the other, which begins a forward pass of one layer later, would be the best.
+TEST(WholeLayers, OfAVHaveTheHeadOnTheFirstRank) {
+  Problem problem = withoutAttention(roundGpus(1, 2), 2, 4);
+  double layer = layerFlops() * problem.model.tokens() / 4 / DeviceRate;
+  double expected = (3 * 4 + 1.0 / 3) * layer;
+  EXPECT_NEAR(bubble(problem, "zbv", 2, 4), expected, 1e-6 * expected);
+}
+
 /// Counted over all micro-batches.
 std::vector<double> mostHeld(const Timetable &timetable) {
   std::vector<double> most;
