@@ -30,8 +30,8 @@ struct Evaluated {
   double bytes = 0;     ///< of the rank that holds most
   double lack = 0;      ///< bytes that the rank, device or node with the largest shortage lacks; 0: it fits
   /// Seconds of products and attention on the rank where these take longest, in a step's forward and backward passes,
-  /// counting launches and operations alone (flops / peak / share), so that relatives take no less: what else kernels
-  /// do depends on how state is split, and on what is kept. 0 where any product or attention is recomputed.
+  /// counting launches and operations alone (flops / peak / best share) and nothing that is recomputed, so that
+  /// relatives take no less: what else kernels do depends on how state is split, and on what is kept. 0: not known.
   double floor = 0;
   double compute = 0, exposed = 0, bubble = 0, host = 0; ///< seconds of the step, means over ranks: they add up to it
   double sent = 0;      ///< bytes of the rank that sends most, of a step

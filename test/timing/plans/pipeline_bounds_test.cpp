@@ -14,7 +14,7 @@ using timetables::Kind;
 using timetables::Named;
 using timetables::Timetable;
 
-constexpr double Rate = 2e12; ///< of a device of roundGpus
+constexpr double DeviceRate = 2e12; ///< of a device of roundGpus
 
 /// The least of all that products could do for one layer and one token, and for the head.
 double layerFlops() { return 6 * smallModel().layerParameters * (1 - 4.0 / 64); }
@@ -105,7 +105,7 @@ TEST_P(Bubbles, AreBelowAllCuts) {
       double bound = bubble(problem, std::string(named.name), ranks, microBatches);
       double layer = 6 * problem.model.layerParameters * problem.model.tokens();
       double head = headFlops * problem.model.tokens();
-      std::vector<double> rates(static_cast<size_t>(ranks), Rate);
+      std::vector<double> rates(static_cast<size_t>(ranks), DeviceRate);
       double least = std::numeric_limits<double>::infinity();
       for (int cut = 0; cut < 20; ++cut)
         least = std::min(least, simulated(named, randomCut(layers, stages, random), rates, microBatches, layer, head));
@@ -130,7 +130,7 @@ TEST(UnequalRows, AreBelowAllCuts) {
         double bound = bubble(problem, name, 4, microBatches);
         double layer = 6 * problem.model.layerParameters * problem.model.tokens();
         double head = headFlops * problem.model.tokens();
-        std::vector<double> rates = {Rate, Rate, 3e12, 3e12};
+        std::vector<double> rates = {DeviceRate, DeviceRate, 3e12, 3e12};
         if (!isSlowFirst)
           std::ranges::reverse(rates);
         double least = std::numeric_limits<double>::infinity();
@@ -146,7 +146,7 @@ TEST(UnequalRows, AreBelowAllCuts) {
 TEST(ContinuousCut, OfTwoRanksTakesMoreThanHalf) {
   Problem problem = problemOn(roundGpus(1, 2), 2);
   problem.model.layers = 1; // fewer than stages: nothing is known of whole layers
-  double microBatch = problem.model.flops() * 64 / 65.5 / 4 / Rate;
+  double microBatch = problem.model.flops() * 64 / 65.5 / 4 / DeviceRate;
   EXPECT_NEAR(bubble(problem, "1f1b", 2, 4), 2.2 * microBatch, 1e-9 * microBatch);
   // Split: rank 1 waits for the forward passes of rank 0, of a twelfth of what that does. T (1/4 + (1 - 1/12) / 4) = 1.
   EXPECT_NEAR(bubble(problem, "zb-h1", 2, 4), 48.0 / 23 * microBatch, 1e-9 * microBatch);
@@ -160,7 +160,8 @@ TEST(WholeLayers, CannotBeDividedToHideBubbles) {
   Problem problem = withoutAttention(roundGpus(1, 4), 4, 8);
   problem.model.vocabulary = 1;
   problem.model.flopsPerToken -= headFlops - 6 * 64;
-  double layer = layerFlops() * problem.model.tokens() / 8 / Rate, head = 6 * 64 * problem.model.tokens() / 8 / Rate;
+  double layer = layerFlops() * problem.model.tokens() / 8 / DeviceRate;
+  double head = 6 * 64 * problem.model.tokens() / 8 / DeviceRate;
   // Three layers on any rank take 23 or more. With two on each, the last rank begins behind three stages and ends
   // before them: 8 * 2 + (2/3) * 6 - 2/3 + 2/3 layers, and the head for eight micro-batches but a third of one.
   double expected = 20 * layer + (8 - 1.0 / 3) * head;
@@ -170,14 +171,23 @@ TEST(WholeLayers, CannotBeDividedToHideBubbles) {
 // The head is a layer and a third: the last rank, which has it, gets fewer layers.
 TEST(WholeLayers, MakeRoomForTheHead) {
   Problem problem = withoutAttention(roundGpus(1, 2), 2, 4);
-  double layer = layerFlops() * problem.model.tokens() / 64 / Rate;
-  double head = headFlops * problem.model.tokens() / 64 / Rate;
+  double layer = layerFlops() * problem.model.tokens() / 64 / DeviceRate;
+  double head = headFlops * problem.model.tokens() / 64 / DeviceRate;
   // Three layers before one take 192 on the first rank; two and two take 128 and 64 heads, or 87 layers, on the last.
   double last = (64 - 1.0 / 3) * head;
   double three = std::max(64 * 3 * layer, (64 - 1.0 / 3 + 2.0 / 3 * 3 + 1) * layer + last);
   double two = (2 * (64 - 1.0 / 3) + 2.0 / 3 * 2 + 2.0 / 3) * layer + last;
   double expected = std::min(three, two);
   EXPECT_NEAR(bubble(problem, "1f1b", 2, 64), expected, 1e-6 * expected);
+}
+
+// Two ranks in a V, four layers, one for each stage: the first rank has the first and the last stage, and the head. One
+// layer and the head there and three on the other, which begins a forward pass of one layer later, would be the best.
+TEST(WholeLayers, OfAVHaveTheHeadOnTheFirstRank) {
+  Problem problem = withoutAttention(roundGpus(1, 2), 2, 4);
+  double layer = layerFlops() * problem.model.tokens() / 4 / DeviceRate;
+  double expected = (3 * 4 + 1.0 / 3) * layer;
+  EXPECT_NEAR(bubble(problem, "zbv", 2, 4), expected, 1e-6 * expected);
 }
 
 /// Counted over all micro-batches.
