@@ -50,7 +50,7 @@ struct WholePlan {
   timing::Forecast forecast;
 };
 
-abi::Mesh meshOf(const plans::Candidate &plan) {
+abi::Mesh meshOfPlan(const plans::Candidate &plan) {
   abi::Mesh mesh;
   auto add = [&](const std::string &name, int64_t size) {
     abi::Axis &axis = *mesh.add_axes();
@@ -79,7 +79,7 @@ CompileRequest requestOf(const PlanVerbOptions &options) {
 std::unique_ptr<WholePlan> compileWhole(const PlanVerbOptions &options, const PlannedNumber &number) {
   const PlanRow &row = number.rows.front();
   const plans::Candidate &plan = row.plan.candidate;
-  timing::Layout layout(number.problem.cluster, meshOf(plan));
+  timing::Layout layout(number.problem.cluster, meshOfPlan(plan));
   CompileRequest request = requestOf(options);
   request.mesh = plan.meshText();
   request.strategy = plan.strategyText();
