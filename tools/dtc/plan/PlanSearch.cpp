@@ -107,10 +107,10 @@ std::vector<Evaluated> PlanSearch::front(int64_t devices) {
 
 /// Candidates whose least bytes are no more than there is room for, those that take least first.
 static std::vector<Candidate> byLeastBytes(const Problem &problem, const std::vector<plans::Constraint> &constraints) {
-  double room = plans::roomOf(problem);
+  plans::BoundContext context(problem);
   std::vector<std::pair<double, Candidate>> found;
   plans::forEachCandidate(problem, constraints, [&](const Candidate &candidate) {
-    double least = plans::leastOf(problem, candidate).bytes;
+    double least = plans::leastOf(context, candidate).bytes, room = context.roomFor(candidate);
     if (room == 0 || least <= room)
       found.emplace_back(least, candidate);
   });
@@ -150,10 +150,10 @@ std::optional<PlanSearch::Least> PlanSearch::leastDevices(int64_t first, int64_t
 }
 
 std::optional<PlanSearch::Shortage> PlanSearch::leastBound(const Problem &problem) const {
-  double room = plans::roomOf(problem);
+  plans::BoundContext context(problem);
   std::optional<Shortage> least;
   plans::forEachCandidate(problem, constrained, [&](const Candidate &candidate) {
-    Shortage its{candidate, plans::leastOf(problem, candidate).bytes - room, true};
+    Shortage its{candidate, plans::leastOf(context, candidate).bytes - context.roomFor(candidate), true};
     if (auto found = known.find(candidate); found != known.end()) {
       if (!found->second.problem.empty())
         return;

@@ -179,12 +179,12 @@ std::vector<Popular> popularPlans(PlanSearch &search, const PlannedNumber &plann
   if (planned.devices() == 1 || !planned.fits())
     return {};
   const Problem &problem = planned.problem;
-  double room = plans::roomOf(problem);
+  plans::BoundContext context(problem);
   std::vector<Promising> found(std::size(families));
   plans::forEachCandidate(problem, search.constraints(), [&](const Candidate &candidate) {
     for (size_t i = 0; i < std::size(families); ++i)
       if (families[i].contains(problem, candidate))
-        found[i].add(candidate, plans::leastOf(problem, candidate), room);
+        found[i].add(candidate, plans::leastOf(context, candidate), context.roomFor(candidate));
   });
   std::vector<Popular> all;
   for (size_t i = 0; i < std::size(families); ++i) {
