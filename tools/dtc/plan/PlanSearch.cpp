@@ -167,12 +167,17 @@ std::optional<PlanSearch::Shortage> PlanSearch::leastBound(const Problem &proble
 }
 
 std::optional<PlanSearch::Shortage> PlanSearch::leastLack(const Problem &problem) {
-  constexpr int most = 64; // evaluations; a bound is a figure, too
+  constexpr int most = 400; // evaluations
   std::optional<Shortage> least = leastBound(problem);
   for (int i = 0; i < most && least && least->isBound; ++i) {
     evaluate(problem, {&least->candidate, 1});
     least = leastBound(problem);
   }
+  if (!least || !least->isBound || least->bytes > 0)
+    return least; // a bound is a figure, too, if it is a lack
+  for (const auto &[candidate, its] : known)
+    if (its.problem.empty() && its.lack > 0 && (least->isBound || its.lack < least->bytes))
+      least = {candidate, its.lack, false};
   return least;
 }
 

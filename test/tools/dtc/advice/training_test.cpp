@@ -250,13 +250,13 @@ TEST(PackedByAttention, IsWhatPackingWouldWrite) {
 TEST(AttentionSpread, HandsOutSamplesAsTheRuntimeDoes) {
   std::vector<double> documents = asTokens(corpus());
   AttentionSpread spread = attentionSpread(documents, {.sequence = 512, .batch = 32, .ranks = 8});
-  EXPECT_NEAR(spread.variation, 0.07915505315998715, 1e-12);
-  EXPECT_NEAR(spread.excess, 0.12117278744800213, 1e-12);
+  EXPECT_NEAR(spread.variation, 0.07915505315998715, 1e-9);
+  EXPECT_NEAR(spread.excess, 0.12117278744800213, 1e-9);
   EXPECT_EQ(spread.steps, 31);
   spread = attentionSpread(documents, {.sequence = 512, .batch = 32, .microBatches = 2, .ranks = 8});
-  EXPECT_NEAR(spread.variation, 0.07695380224346573, 1e-12);
+  EXPECT_NEAR(spread.variation, 0.07695380224346573, 1e-9);
   spread = attentionSpread(documents, {.sequence = 512, .batch = 32, .ranks = 8, .heldOut = 0.25, .seed = 7});
-  EXPECT_NEAR(spread.variation, 0.08174272599763577, 1e-12);
+  EXPECT_NEAR(spread.variation, 0.08174272599763577, 1e-9);
 }
 
 std::optional<Finding> sequences(int64_t batch, const std::vector<double> &documents, bool separate = true) {

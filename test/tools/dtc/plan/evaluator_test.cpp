@@ -151,7 +151,8 @@ TEST(Evaluator, FiguresAreThoseOfThePrograms) {
         EXPECT_EQ(refined.evaluated.exposed, forecast.moving() + forecast.stolen());
         EXPECT_DOUBLE_EQ(refined.evaluated.mfu, forecast.mfu());
         EXPECT_EQ(refined.evaluated.band, 0.07);
-        if (effort == 1 && candidate.sizeOf("pp") == 1)
+        bool recomputesLittle = candidate.recompute == "none" || candidate.recompute == "cheap";
+        if (effort == 1 && candidate.sizeOf("pp") == 1 && recomputesLittle) // otherwise memory is free for a mix
           EXPECT_EQ(refined.evaluated.seconds, found.seconds);
       }
     }
@@ -265,7 +266,7 @@ TEST(Evaluator, MemoryThatIsLackingIsCounted) {
 
 // What does not fit is refined until it does, if that is possible.
 TEST(Evaluator, RefiningRecomputesUntilItFits) {
-  ModelFolder model({.layers = 6, .hidden = 16, .mlp = 64, .positions = 32});
+  ModelFolder model({.layers = 6, .hidden = 32, .mlp = 128, .positions = 128}); // arenas are multiples of 2 MiB
   timing::Cluster cluster = clusterOf(1, 2);
   Evaluator evaluator(requestFor(model, 16), cluster, 1);
   plans::Problem problem = problemOf(evaluator, cluster, 2);

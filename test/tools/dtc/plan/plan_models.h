@@ -50,8 +50,8 @@ inline CompileRequest requestFor(const ModelFolder &model, int64_t batch) {
   return request;
 }
 
-/// Nodes of `onNode` devices each, of two kinds: the second half's take `slowness` times as long. Bytes of a device; 0:
-/// without a limit.
+/// Nodes of `onNode` devices each, of two kinds: the second half's take `slowness` times as long. Bytes of a device; 0: as
+/// good as without a limit.
 inline timing::Cluster clusterOf(int64_t nodes, int64_t onNode, double linkBandwidth = 1e9, double slowness = 1,
                                  uint64_t memory = 0) {
   auto device = [&](const char *name, double slower) {
@@ -60,7 +60,7 @@ inline timing::Cluster clusterOf(int64_t nodes, int64_t onNode, double linkBandw
   efficiencies {{ kernel_class: "product" points {{ flops: 1e4 bytes: 1e3 share: 0.2 }}
                  points {{ flops: 1e6 bytes: 1e5 share: 0.6 }} }} }}
 )",
-                       name, 1e11 / slower, 2e11 / slower, 1e10 / slower, memory);
+                       name, 1e11 / slower, 2e11 / slower, 1e10 / slower, uint64_t(1) << 50);
   };
   std::string text = "name: \"random\" uncertainty: 0.07\n" + device("a", 1);
   if (slowness == 1) {
@@ -75,7 +75,11 @@ inline timing::Cluster clusterOf(int64_t nodes, int64_t onNode, double linkBandw
   if (nodes > 1)
     text += fmt::format("levels {{ name: \"outer\" latency: 5e-6 bandwidth: {} processor_share: 0.1 }}\n",
                         linkBandwidth);
-  return timing::parseCluster(text, "test");
+  timing::Cluster cluster = timing::parseCluster(text, "test");
+  if (memory > 0)
+    for (timing::Device &device : *cluster.mutable_devices())
+      device.set_memory_bytes(memory); // less than a file may say
+  return cluster;
 }
 
 inline plans::Problem problemOf(const Evaluator &evaluator, const timing::Cluster &cluster, int64_t devices) {

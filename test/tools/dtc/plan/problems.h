@@ -53,7 +53,7 @@ inline plans::Problem problemOn(timing::Cluster cluster, int64_t devices) {
 /// A step takes twice its bound, and a tenth of what its text's length says in percent: so that steps differ. A rank
 /// needs a quarter more than its bound.
 inline plans::Evaluated figuresOf(const plans::Problem &problem, const plans::Candidate &candidate) {
-  plans::Least least = plans::leastOf(problem, candidate);
+  plans::Least least = plans::leastOf(plans::BoundContext(problem), candidate);
   plans::Evaluated its;
   its.candidate = candidate;
   its.seconds = least.seconds * (2 + static_cast<double>(candidate.text().size()) / 1000);
