@@ -7,7 +7,6 @@
 #include "timing/timetables/named.h"
 #include "timing/timetables/pipedream.h"
 
-#include <algorithm>
 #include <fmt/ranges.h>
 #include <ranges>
 
@@ -93,31 +92,6 @@ std::string findSumsOutOfOrder(const Timetable &timetable) {
     last = &entry;
   }
   return "";
-}
-
-bool splitsBackward(const Timetable &timetable) {
-  return std::ranges::any_of(timetable.ranks, [](const std::vector<Entry> &rank) {
-    return std::ranges::any_of(rank, [](const Entry &entry) { return entry.kind == Kind::BackwardInput; });
-  });
-}
-
-Timetable withSplitBackward(const Timetable &timetable) {
-  Timetable split = timetable;
-  for (std::vector<Entry> &rank : split.ranks) {
-    std::vector<Entry> entries;
-    for (Entry entry : rank)
-      if (entry.kind == Kind::Backward) {
-        Entry second = entry;
-        entry.kind = Kind::BackwardInput;
-        entry.withNext = false;
-        second.kind = Kind::BackwardWeight;
-        entries.insert(entries.end(), {entry, second});
-      } else {
-        entries.push_back(entry);
-      }
-    rank = std::move(entries);
-  }
-  return split;
 }
 
 } // namespace dtc

@@ -37,10 +37,4 @@ timetables::Timetable timetableFor(std::string_view chosen, const PipelineShape 
 /// empty: all do, and the timetable gives the bits of the named ones.
 std::string findSumsOutOfOrder(const timetables::Timetable &timetable);
 
-/// Whether it computes gradients of inputs and of weights in passes of their own.
-bool splitsBackward(const timetables::Timetable &timetable);
-
-/// The same in passes of that kind only: a whole backward pass becomes two entries.
-timetables::Timetable withSplitBackward(const timetables::Timetable &timetable);
-
 } // namespace dtc

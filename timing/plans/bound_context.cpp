@@ -277,9 +277,7 @@ const TimetableFacts &BoundContext::timetable(const std::string &name, int64_t r
     return facts; // it cannot be compiled, so nothing is said
   timetables::Timetable made = timetables::generate(*named, shape);
   facts.isFlushed = true;
-  for (const auto &entries : made.ranks)
-    facts.splitsBackward |= std::ranges::any_of(
-        entries, [](const timetables::Entry &each) { return each.kind == timetables::Kind::BackwardInput; });
+  facts.splitsBackward = timetables::splitsBackward(made);
   facts.held = heldOf(made);
   for (double &held : facts.held) // gpipe, which keeps all
     if (held == static_cast<double>(shown))

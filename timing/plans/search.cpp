@@ -2,6 +2,7 @@
 
 #include "runtime/abi/recompute.h"
 #include "runtime/support/error.h"
+#include "timing/plans/relatives.h"
 #include "timing/timetables/named.h"
 
 #include <algorithm>
@@ -40,7 +41,7 @@ using FamilyKey = std::tuple<uint32_t, bool, int64_t, int>;
 /// A candidate that is not pruned at once. There may be millions.
 struct Entry {
   double bytes = 0, seconds = 0; ///< bounds
-  uint32_t family = 0;
+  uint32_t family = 0, group = 0;
   uint16_t state = 0, timetable = 0, recompute = 0;
   uint8_t bound = 0;             ///< of seconds, in bounds()
   bool givesFloor = false;
@@ -51,6 +52,12 @@ struct Family {
   std::vector<uint32_t> members; ///< in order
   double floor = 0;              ///< the largest that a member had
   bool isKnown = false;          ///< a member was evaluated, or will be in the round that is being chosen
+};
+
+/// Relatives of a family that recompute the same and split backward passes alike (relatives.h).
+struct Group {
+  Relatives relatives;
+  bool isKnown = false; ///< as a family's
 };
 
 /// Where stages are: one a rank, several in a loop, or in a V. Other timetables have one a rank.
@@ -90,11 +97,12 @@ public:
   }
 
   size_t numberOfFamilies() const { return families.size(); }
+  size_t numberOfGroups() const { return groups.size(); }
 
   const Problem &problem;
   int64_t considered = 0;
   std::vector<Entry> entries; ///< in the order of candidates
-  std::vector<PrunedBy> pruned = std::vector<PrunedBy>(bounds().size() + 1); ///< by each bound, the floor last
+  std::vector<PrunedBy> pruned = std::vector<PrunedBy>(bounds().size() + 2); ///< by each bound, the floor, and relatives
 
   void countPruned(size_t bound, double value) {
     PrunedBy &by = pruned[bound];
@@ -122,6 +130,8 @@ private:
     entry.timetable = static_cast<uint16_t>(timetables.numberOf(candidate.timetable));
     entry.recompute = static_cast<uint16_t>(recomputations.numberOf(candidate.recompute));
     entry.givesFloor = keepsProducts(candidate);
+    bool splits = context.timetable(candidate.timetable, candidate.sizeOf("pp"), candidate.microBatches).splitsBackward;
+    entry.group = groups.numberOf({entry.family, entry.recompute, splits});
   }
 
   static size_t indexOf(const Bound *bound) { return static_cast<size_t>(bound - bounds().data()); }
@@ -130,6 +140,7 @@ private:
   Numbered<std::vector<MeshAxis>> meshes;
   Numbered<std::string> states, timetables, recomputations;
   Numbered<FamilyKey> families;
+  Numbered<std::tuple<uint32_t, uint16_t, bool>> groups; ///< family, recomputation, whether backward passes are split
 };
 
 /// What was found so far, and whether anything with some bounds can be as good.
@@ -170,7 +181,8 @@ private:
 class Search {
 public:
   Search(Pool &pool, const Evaluate &evaluate, const SearchOptions &options)
-      : pool(pool), evaluate(evaluate), options(options), found(options), families(pool.numberOfFamilies()) {
+      : pool(pool), evaluate(evaluate), options(options), found(options), families(pool.numberOfFamilies()),
+        groups(pool.numberOfGroups()) {
     for (uint32_t number = 0; number < pool.entries.size(); ++number) {
       families[pool.entries[number].family].members.push_back(number);
       waiting.push({pool.entries[number].seconds, number});
@@ -189,7 +201,7 @@ public:
     outcome.isComplete = waiting.empty();
     for (size_t i = 0; i < pool.pruned.size(); ++i)
       if (PrunedBy by = pool.pruned[i]; by.candidates > 0) {
-        by.bound = i < bounds().size() ? bounds()[i].name : floorName;
+        by.bound = i < bounds().size() ? bounds()[i].name : i == bounds().size() ? floorName : kernelsName;
         outcome.pruned.push_back(by);
       }
     return outcome;
@@ -212,20 +224,31 @@ private:
   double floorOf(const Entry &entry, const Candidate &candidate) const {
     return families[entry.family].floor * floorShare(pool.problem, candidate);
   }
-  double boundOf(uint32_t number) const {
+  struct Largest {
+    double seconds = 0;
+    size_t bound = 0; ///< in Pool::pruned
+  };
+  Largest boundOf(uint32_t number) {
     const Entry &entry = pool.entries[number];
-    if (families[entry.family].floor == 0)
-      return entry.seconds;
-    return std::max(entry.seconds, floorOf(entry, pool.candidateOf(number)));
+    Largest largest = {entry.seconds, entry.bound};
+    Group &group = groups[entry.group];
+    if (families[entry.family].floor == 0 && !group.relatives.areKnown())
+      return largest;
+    Candidate candidate = pool.candidateOf(number);
+    if (double floor = floorOf(entry, candidate); floor > largest.seconds)
+      largest = {floor, bounds().size()};
+    if (double kernels = group.relatives.boundOf(candidate); kernels > largest.seconds)
+      largest = {kernels, bounds().size() + 1};
+    return largest;
   }
 
   /// Whether it can be left out; if so, it is counted.
-  bool prune(uint32_t number, double bound) {
+  bool prune(uint32_t number, Largest bound) {
     Entry &entry = pool.entries[number];
-    if (!found.prunes(entry.bytes, bound))
+    if (!found.prunes(entry.bytes, bound.seconds))
       return false;
     entry.isDone = true;
-    pool.countPruned(bound > entry.seconds ? bounds().size() : entry.bound, bound);
+    pool.countPruned(bound.bound, bound.seconds);
     return true;
   }
 
@@ -238,6 +261,7 @@ private:
   const SearchOptions &options;
   Found found;
   std::vector<Family> families;
+  std::vector<Group> groups;
   std::priority_queue<Waiting, std::vector<Waiting>, IsLater> waiting{IsLater{&pool}};
   std::vector<uint32_t> order; ///< of what was evaluated: its place among all candidates
 };
@@ -263,7 +287,7 @@ uint32_t Search::representativeOf(uint32_t number) const {
 std::vector<uint32_t> Search::choose(const Outcome &outcome) {
   std::vector<uint32_t> round;
   std::vector<Waiting> later;
-  std::vector<uint32_t> begun; // families
+  std::vector<uint32_t> begun, begunGroups;
   size_t most = std::max<size_t>(1, options.atOnce);
   if (options.most > 0)
     most = std::min(most, static_cast<size_t>(options.most) - outcome.evaluated.size());
@@ -272,8 +296,9 @@ std::vector<uint32_t> Search::choose(const Outcome &outcome) {
     waiting.pop();
     if (pool.entries[number].isDone)
       continue;
-    double bound = boundOf(number);
-    if (prune(number, bound))
+    Largest largest = boundOf(number);
+    double bound = largest.seconds;
+    if (prune(number, largest))
       continue;
     if (most == 0) { // nothing more may be evaluated, and this one would be
       later.push_back({bound, number});
@@ -284,15 +309,19 @@ std::vector<uint32_t> Search::choose(const Outcome &outcome) {
       continue;
     }
     uint32_t ofFamily = pool.entries[number].family;
-    bool waitsForFloor = std::ranges::find(begun, ofFamily) != begun.end();
     uint32_t chosen = families[ofFamily].isKnown ? number : representativeOf(number);
-    if (chosen != number || waitsForFloor)
+    uint32_t ofGroup = pool.entries[chosen].group;
+    bool waitsForRelative = std::ranges::find(begun, ofFamily) != begun.end() ||
+                            std::ranges::find(begunGroups, ofGroup) != begunGroups.end();
+    if (chosen != number || waitsForRelative)
       later.push_back({bound, number});
-    if (waitsForFloor)
+    if (waitsForRelative)
       continue;
     if (!families[ofFamily].isKnown)
       begun.push_back(ofFamily);
-    families[ofFamily].isKnown = true;
+    if (!groups[ofGroup].isKnown)
+      begunGroups.push_back(ofGroup);
+    families[ofFamily].isKnown = groups[ofGroup].isKnown = true;
     pool.entries[chosen].isDone = true;
     round.push_back(chosen);
   }
@@ -314,6 +343,7 @@ void Search::evaluateRound(const std::vector<uint32_t> &round, Outcome &outcome)
     found.add(result);
     Family &family = families[pool.entries[round[i]].family];
     family.floor = std::max(family.floor, result.floor);
+    groups[pool.entries[round[i]].group].relatives.add(result);
     order.push_back(round[i]);
     auto isBefore = [&](size_t other) {
       double seconds = outcome.evaluated[other].seconds;

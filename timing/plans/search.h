@@ -21,6 +21,11 @@
 
 namespace dtc::plans {
 
+/// Seconds of a stage's kernels for a micro-batch: of its forward pass, and of both halves of its backward pass.
+struct StagePasses {
+  double forward = 0, input = 0, weight = 0;
+};
+
 /// What placing, packing and simulating a candidate said.
 struct Evaluated {
   Candidate candidate;
@@ -33,6 +38,11 @@ struct Evaluated {
   /// counting launches and operations alone (flops / peak / best share) and nothing that is recomputed, so that
   /// relatives take no less: what else kernels do depends on how state is split, and on what is kept. 0: not known.
   double floor = 0;
+  /// Of each stage, at most what its kernels take for any micro-batch, in this plan and in those of relatives that
+  /// recompute the same, split backward passes alike, and split state as much or more. Without what is recomputed.
+  /// Empty: not known.
+  std::vector<StagePasses> passes;
+  double busy = 0; ///< with what is recomputed, seconds of the same kernels in a step on the busiest rank
   double compute = 0, exposed = 0, bubble = 0, host = 0; ///< seconds of the step, means over ranks: they add up to it
   double sent = 0;      ///< bytes of the rank that sends most, of a step
   double mfu = 0;

@@ -1,5 +1,6 @@
 #include "timing/timetables/timetable.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace dtc::timetables {
@@ -35,6 +36,31 @@ std::string textOf(const Entry &entry) {
 
 std::string describe(const Entry &entry) {
   return fmt::format("{} (stage {}, micro-batch {})", textOf(entry), entry.stage, entry.microBatch);
+}
+
+bool splitsBackward(const Timetable &timetable) {
+  return std::ranges::any_of(timetable.ranks, [](const std::vector<Entry> &rank) {
+    return std::ranges::any_of(rank, [](const Entry &entry) { return entry.kind == Kind::BackwardInput; });
+  });
+}
+
+Timetable withSplitBackward(const Timetable &timetable) {
+  Timetable split = timetable;
+  for (std::vector<Entry> &rank : split.ranks) {
+    std::vector<Entry> entries;
+    for (Entry entry : rank)
+      if (entry.kind == Kind::Backward) {
+        Entry second = entry;
+        entry.kind = Kind::BackwardInput;
+        entry.withNext = false;
+        second.kind = Kind::BackwardWeight;
+        entries.insert(entries.end(), {entry, second});
+      } else {
+        entries.push_back(entry);
+      }
+    rank = std::move(entries);
+  }
+  return split;
 }
 
 } // namespace dtc::timetables

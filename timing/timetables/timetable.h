@@ -63,6 +63,12 @@ std::vector<int32_t> stagesOf(const Timetable &timetable, int32_t rank);
 /// How many entries all ranks have.
 size_t countEntries(const Timetable &timetable);
 
+/// Whether it computes gradients of inputs and of weights in passes of their own.
+bool splitsBackward(const Timetable &timetable);
+
+/// The same in passes of that kind only: a whole backward pass becomes two entries.
+Timetable withSplitBackward(const Timetable &timetable);
+
 /// The letter of a kind: 'F', 'B', 'I' or 'W'.
 char letterOf(Kind kind);
 

@@ -284,7 +284,7 @@ private:
             << found << "; results agree with those of other timetables within bounds, not to the bit";
       }
       if (getOperation()->hasAttr(module_attr::splitsBackward))
-        timetable = dtc::withSplitBackward(timetable);
+        timetable = dtc::timetables::withSplitBackward(timetable);
       planned = timetable;
       return numberEntries(timetable);
     } catch (const dtc::Error &error) {

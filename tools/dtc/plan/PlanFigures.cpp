@@ -85,6 +85,7 @@ plans::Evaluated evaluateChoices(PlacedStep &placed, const plans::Problem &probl
     return evaluated;
   }
   evaluated.floor = floorOf(*plan, *placed.layout);
+  addPasses(*plan, *placed.layout, placed.planner->mesh(), evaluated);
   addTimes(forecastOf(*plan, placed, modelFlops), evaluated);
   return evaluated;
 }

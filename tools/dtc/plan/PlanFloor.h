@@ -17,6 +17,7 @@
 #include "passes/pipelines/search/Planner.h"
 #include "timing/cluster/cluster.h"
 #include "timing/cost/cost.h"
+#include "timing/plans/search.h"
 
 namespace dtc {
 
@@ -25,5 +26,12 @@ double leastKernelSeconds(const timing::Device &device, abi::Work::Class kind, a
 
 /// Of the plan's family. `layout`: for its mesh.
 double floorOf(const Plan &plan, const timing::Layout &layout);
+
+/// Sets Evaluated::passes and busy (timing/plans/relatives.h), unless a pipeline's ranks have different devices.
+///
+/// Kernels that add up gradients of weights depend on how state is split, so of these passes only the library's products
+/// count. Elementwise kernels of one formula may be joined, so their launches do not count. Otherwise kernels take what
+/// the simulator says.
+void addPasses(const Plan &plan, const timing::Layout &layout, const abi::Mesh &mesh, plans::Evaluated &evaluated);
 
 } // namespace dtc

@@ -1,0 +1,53 @@
+#include "timing/plans/relatives.h"
+
+#include "timing/timetables/named.h"
+#include "timing/timetables/simulate.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace dtc::plans {
+
+int splitsOf(const std::string &state) {
+  constexpr std::array<std::string_view, 4> order = {"ddp", "zero1", "zero2", "zero3"};
+  return static_cast<int>(std::ranges::find(order, state) - order.begin());
+}
+
+void Relatives::add(const Evaluated &evaluated) {
+  if (!evaluated.passes.empty())
+    known.push_back({splitsOf(evaluated.candidate.state), evaluated.busy, evaluated.passes});
+}
+
+double Relatives::stepOf(size_t number, const Candidate &candidate) {
+  auto ranks = static_cast<int32_t>(candidate.sizeOf("pp"));
+  const timetables::Named *named = timetables::findNamed(candidate.timetable);
+  const std::vector<StagePasses> &passes = known[number].passes;
+  if (ranks == 1 || !named || passes.size() != static_cast<size_t>(ranks) * static_cast<size_t>(named->leastPerRank))
+    return 0;
+  auto [entry, isNew] = steps.try_emplace({number, candidate.timetable});
+  if (!isNew)
+    return entry->second;
+  timetables::Shape shape = {ranks, named->leastPerRank, static_cast<int32_t>(candidate.microBatches)};
+  if (!timetables::findMisfit(*named, shape).empty())
+    return 0;
+  timetables::Costs costs;
+  for (const StagePasses &each : passes)
+    costs.stages.push_back({each.forward, each.input, each.weight, each.input + each.weight, 0, 0, 0});
+  timetables::Timetable timetable = timetables::withSplitBackward(timetables::generate(*named, shape));
+  for (std::vector<timetables::Entry> &rank : timetable.ranks)
+    for (timetables::Entry &each : rank)
+      each.withNext = false; // entries that are scheduled together take no longer than one after the other
+  return entry->second = timetables::stepSeconds(timetable, costs);
+}
+
+double Relatives::boundOf(const Candidate &candidate) {
+  constexpr double rounding = 1 - 1e-9; // sums in another order
+  double most = 0;
+  for (size_t number = 0; number < known.size(); ++number)
+    if (known[number].splits <= splitsOf(candidate.state))
+      most = std::max({most, known[number].busy, stepOf(number, candidate)});
+  return rounding * most;
+}
+
+} // namespace dtc::plans
