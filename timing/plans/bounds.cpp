@@ -279,14 +279,6 @@ double tensorSeconds(const BoundContext &context, const Candidate &candidate) {
 
 // Compute
 
-/// What the optimizer reads and writes: parameters and slots both ways, and gradients, of what a rank updates.
-double updateSeconds(const BoundContext &context, const Candidate &candidate) {
-  const ModelFacts &model = context.problem().model;
-  Sizes sizes(candidate);
-  double bytes = 8 + 2 * model.slotBytes + std::min(4.0, bytesOf(model.gradients));
-  return bytes * model.parameters() / real(sizes.tp) / sizes.slotShards() / context.memoryRate();
-}
-
 /// By which a rank's processor computes later because it moves something: of one group, since a processor that moves
 /// for two may do it at once. All places of a pipeline together.
 double movingSeconds(const BoundContext &context, const Candidate &candidate) {
@@ -451,6 +443,14 @@ Least leastOf(const BoundContext &context, const Candidate &candidate) {
     }
   }
   return least;
+}
+
+/// What the optimizer reads and writes: parameters and slots both ways, and gradients, of what a rank updates.
+double updateSeconds(const BoundContext &context, const Candidate &candidate) {
+  const ModelFacts &model = context.problem().model;
+  Sizes sizes(candidate);
+  double bytes = 8 + 2 * model.slotBytes + std::min(4.0, bytesOf(model.gradients));
+  return bytes * model.parameters() / real(sizes.tp) / sizes.slotShards() / context.memoryRate();
 }
 
 double floorShare(const Problem &problem, const Candidate &candidate) {

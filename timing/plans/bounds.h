@@ -31,6 +31,9 @@ struct Least {
 };
 Least leastOf(const BoundContext &context, const Candidate &candidate);
 
+/// At least what the update of a step takes on the rank that updates most, without a pipeline.
+double updateSeconds(const BoundContext &context, const Candidate &candidate);
+
 /// What share of Evaluated::floor of one candidate its relatives take at least. Products of two programs may differ in
 /// what is fused to them: up to 16 operations for an element of the result, each of which takes twice as many as the
 /// product is deep, hidden / tp or more but for narrow feed-forward blocks, hence another factor of 2. 0: no floor

@@ -41,12 +41,12 @@ double Relatives::stepOf(size_t number, const Candidate &candidate) {
   return entry->second = timetables::stepSeconds(timetable, costs);
 }
 
-double Relatives::boundOf(const Candidate &candidate) {
+double Relatives::boundOf(const Candidate &candidate, double update) {
   constexpr double rounding = 1 - 1e-9; // sums in another order
   double most = 0;
   for (size_t number = 0; number < known.size(); ++number)
     if (known[number].splits <= splitsOf(candidate.state))
-      most = std::max({most, known[number].busy, stepOf(number, candidate)});
+      most = std::max({most, known[number].busy + update, stepOf(number, candidate)});
   return rounding * most;
 }
 

@@ -20,14 +20,17 @@ namespace dtc::plans {
 
 /// The bound that a relative's kernels are.
 inline constexpr std::string_view kernelsName = "kernels of a relative";
+/// The bound that the step of a candidate is for those that differ only in that they recompute more.
+inline constexpr std::string_view lighterName = "a relative that recomputes less";
 
 /// What was evaluated of one such group of relatives.
 class Relatives {
 public:
   void add(const Evaluated &evaluated);
   bool areKnown() const { return !known.empty(); }
-  /// Seconds that the step of a candidate of the group takes at least; 0: nothing is known.
-  double boundOf(const Candidate &candidate);
+  /// Seconds that the step of a candidate of the group takes at least; 0: nothing is known. `update`: what the update
+  /// of the busiest rank takes at least, behind its kernels.
+  double boundOf(const Candidate &candidate, double update);
 
 private:
   struct Known {

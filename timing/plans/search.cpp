@@ -6,6 +6,7 @@
 #include "timing/timetables/named.h"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <limits>
 #include <map>
@@ -17,6 +18,9 @@ namespace dtc::plans {
 namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
+
+/// In the order in which Pool::pruned has them behind the bounds.
+constexpr std::array<std::string_view, 3> namesOfRelatives = {floorName, kernelsName, lighterName};
 
 /// Values of one part of candidates, by number.
 template <typename Value> class Numbered {
@@ -44,8 +48,10 @@ struct Entry {
   uint32_t family = 0, group = 0;
   uint16_t state = 0, timetable = 0, recompute = 0;
   uint8_t bound = 0;             ///< of seconds, in bounds()
-  bool givesFloor = false;
-  bool isDone = false;           ///< evaluated or pruned
+  bool givesFloor = false;       ///< no product is recomputed
+  bool isDone = false;           ///< evaluated, or pruned, or in the round that is being chosen
+  bool isEvaluated = false;      ///< then `seconds` are those of its step, unless there is no such program
+  uint32_t plan = 0;             ///< the same for those that differ only in what is recomputed
 };
 
 struct Family {
@@ -81,6 +87,16 @@ public:
     if (problem.devices < 1)
       return;
     forEachCandidate(problem, constraints, [&](const Candidate &candidate) { add(candidate); });
+    cheapOf.resize(plans.size(), none);
+    for (uint32_t number = 0; number < entries.size(); ++number)
+      if (recomputations[entries[number].recompute] == "cheap")
+        cheapOf[entries[number].plan] = number;
+  }
+
+  static constexpr uint32_t none = std::numeric_limits<uint32_t>::max();
+  /// The candidate that recomputes only what is cheap and is otherwise as this one, which recomputes more; or none.
+  uint32_t lighterThan(uint32_t number) const {
+    return entries[number].givesFloor ? none : cheapOf[entries[number].plan];
   }
 
   Candidate candidateOf(uint32_t number) const {
@@ -100,9 +116,10 @@ public:
   size_t numberOfGroups() const { return groups.size(); }
 
   const Problem &problem;
+  const BoundContext context;
   int64_t considered = 0;
   std::vector<Entry> entries; ///< in the order of candidates
-  std::vector<PrunedBy> pruned = std::vector<PrunedBy>(bounds().size() + 2); ///< by each bound, the floor, and relatives
+  std::vector<PrunedBy> pruned = std::vector<PrunedBy>(bounds().size() + 3); ///< by each bound, the floor, and relatives
 
   void countPruned(size_t bound, double value) {
     PrunedBy &by = pruned[bound];
@@ -132,15 +149,17 @@ private:
     entry.givesFloor = keepsProducts(candidate);
     bool splits = context.timetable(candidate.timetable, candidate.sizeOf("pp"), candidate.microBatches).splitsBackward;
     entry.group = groups.numberOf({entry.family, entry.recompute, splits});
+    entry.plan = plans.numberOf({entry.family, entry.state, entry.timetable});
   }
 
   static size_t indexOf(const Bound *bound) { return static_cast<size_t>(bound - bounds().data()); }
 
-  BoundContext context;
   Numbered<std::vector<MeshAxis>> meshes;
   Numbered<std::string> states, timetables, recomputations;
   Numbered<FamilyKey> families;
   Numbered<std::tuple<uint32_t, uint16_t, bool>> groups; ///< family, recomputation, whether backward passes are split
+  Numbered<std::tuple<uint32_t, uint16_t, uint16_t>> plans; ///< family, state, timetable
+  std::vector<uint32_t> cheapOf;                            ///< of these
 };
 
 /// What was found so far, and whether anything with some bounds can be as good.
@@ -201,7 +220,7 @@ public:
     outcome.isComplete = waiting.empty();
     for (size_t i = 0; i < pool.pruned.size(); ++i)
       if (PrunedBy by = pool.pruned[i]; by.candidates > 0) {
-        by.bound = i < bounds().size() ? bounds()[i].name : i == bounds().size() ? floorName : kernelsName;
+        by.bound = i < bounds().size() ? bounds()[i].name : namesOfRelatives[i - bounds().size()];
         outcome.pruned.push_back(by);
       }
     return outcome;
@@ -228,7 +247,17 @@ private:
     double seconds = 0;
     size_t bound = 0; ///< in Pool::pruned
   };
+  /// What recomputes more takes no less than what recomputes only what is cheap.
   Largest boundOf(uint32_t number) {
+    Largest largest = ownBoundOf(number);
+    if (uint32_t lighter = pool.lighterThan(number); lighter != Pool::none) {
+      const Entry &entry = pool.entries[lighter];
+      if (double less = entry.isEvaluated ? entry.seconds : ownBoundOf(lighter).seconds; less > largest.seconds)
+        largest = {less, bounds().size() + 2};
+    }
+    return largest;
+  }
+  Largest ownBoundOf(uint32_t number) {
     const Entry &entry = pool.entries[number];
     Largest largest = {entry.seconds, entry.bound};
     Group &group = groups[entry.group];
@@ -237,7 +266,8 @@ private:
     Candidate candidate = pool.candidateOf(number);
     if (double floor = floorOf(entry, candidate); floor > largest.seconds)
       largest = {floor, bounds().size()};
-    if (double kernels = group.relatives.boundOf(candidate); kernels > largest.seconds)
+    double update = candidate.sizeOf("pp") == 1 ? updateSeconds(pool.context, candidate) : 0;
+    if (double kernels = group.relatives.boundOf(candidate, update); kernels > largest.seconds)
       largest = {kernels, bounds().size() + 1};
     return largest;
   }
@@ -311,8 +341,11 @@ std::vector<uint32_t> Search::choose(const Outcome &outcome) {
     uint32_t ofFamily = pool.entries[number].family;
     uint32_t chosen = families[ofFamily].isKnown ? number : representativeOf(number);
     uint32_t ofGroup = pool.entries[chosen].group;
+    uint32_t lighter = pool.lighterThan(chosen); // it is in the queue before what recomputes more
     bool waitsForRelative = std::ranges::find(begun, ofFamily) != begun.end() ||
-                            std::ranges::find(begunGroups, ofGroup) != begunGroups.end();
+                            std::ranges::find(begunGroups, ofGroup) != begunGroups.end() ||
+                            (lighter != Pool::none && !pool.entries[lighter].isDone) ||
+                            std::ranges::find(round, lighter) != round.end();
     if (chosen != number || waitsForRelative)
       later.push_back({bound, number});
     if (waitsForRelative)
@@ -343,7 +376,11 @@ void Search::evaluateRound(const std::vector<uint32_t> &round, Outcome &outcome)
     found.add(result);
     Family &family = families[pool.entries[round[i]].family];
     family.floor = std::max(family.floor, result.floor);
-    groups[pool.entries[round[i]].group].relatives.add(result);
+    Entry &entry = pool.entries[round[i]];
+    entry.isEvaluated = true;
+    if (result.problem.empty())
+      entry.seconds = std::max(entry.seconds, result.seconds);
+    groups[entry.group].relatives.add(result);
     order.push_back(round[i]);
     auto isBefore = [&](size_t other) {
       double seconds = outcome.evaluated[other].seconds;

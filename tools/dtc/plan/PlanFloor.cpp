@@ -85,8 +85,9 @@ struct FunctionPasses {
 
 /// In every relative (addPasses).
 static double surelySeconds(const FlatCommand &command, const CommandSeconds &seconds, double launch) {
+  bool isSum = command.work.kind() == abi::Work::REDUCTION; // of a bias's gradient, say
   if (command.kind != FlatCommand::Kind::Launch ||
-      (command.direction == abi::WEIGHT_GRADIENT && !command.isLibrary && !command.isAgain))
+      (command.direction == abi::WEIGHT_GRADIENT && !command.isLibrary && !command.isAgain && !isSum))
     return 0;
   return std::max(0.0, seconds.ofLaunch(command.work, command.type) - (command.formula != 0 ? launch : 0));
 }
