@@ -250,7 +250,7 @@ TEST(PlanSearch, FindsWhatTryingEverythingFinds) {
   EXPECT_GT(counts.tooLarge, 20U);
   EXPECT_GE(counts.unevenCases, 3U);
   EXPECT_GT(counts.unsolved, 2U) << "numbers of devices that are too few";
-  EXPECT_GE(leastDevices.size(), 3U) << "the least number of devices differs";
+  EXPECT_GE(leastDevices.size(), 2U) << "the least number of devices differs";
   EXPECT_GT(counts.pruned, 100U) << "bounds save evaluations";
 }
 
