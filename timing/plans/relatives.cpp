@@ -37,7 +37,7 @@ double Relatives::stepOf(size_t number, const Candidate &candidate) {
   timetables::Timetable timetable = timetables::withSplitBackward(timetables::generate(*named, shape));
   for (std::vector<timetables::Entry> &rank : timetable.ranks)
     for (timetables::Entry &each : rank)
-      each.withNext = false; // entries that are scheduled together take no longer than one after the other
+      each.withNext = false; // programs do co-scheduled entries one after the other
   return entry->second = timetables::stepSeconds(timetable, costs);
 }
 

@@ -43,7 +43,7 @@ std::vector<plans::Candidate> someCandidates() {
 
 /// Everything that was said.
 auto figuresOf(const plans::Evaluated &one) {
-  return std::tuple(one.problem, one.seconds, one.band, one.bytes, one.lack, one.floor, one.compute, one.exposed,
+  return std::tuple(one.problem, one.seconds, one.band, one.bytes, one.lack, one.floor, one.busy, one.compute, one.exposed,
                     one.bubble, one.host, one.sent, one.mfu);
 }
 
