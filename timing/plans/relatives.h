@@ -2,8 +2,7 @@
 // same and split backward passes alike: bounds of their steps.
 //
 // They have the same kernels and exchange the same activations, except for what depends on how state is split.
-// Evaluated::passes and Evaluated::busy leave that out. So no step of a relative whose state is split as much or more
-// is shorter than
+// Evaluated::passes and Evaluated::busy leave that out. So no step of a relative is shorter than
 //
 //   - what the busiest rank does from the first kernel to the last, and
 //   - the step of its timetable if stages took what is in `passes`, and ranks sent nothing to each other. A whole
@@ -36,7 +35,6 @@ public:
 
 private:
   struct Known {
-    int splits; ///< see splitsOf
     double busy;
     std::vector<StagePasses> passes;
   };
@@ -45,8 +43,5 @@ private:
   std::vector<Known> known;
   std::map<std::pair<size_t, std::string>, double> steps; ///< by what is known, and timetable
 };
-
-/// Grows with what is split: "ddp", "zero1", "zero2", "zero3", "hsdp:N", which gathers larger parts than "zero3".
-int splitsOf(const std::string &state);
 
 } // namespace dtc::plans

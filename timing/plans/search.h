@@ -44,7 +44,7 @@ struct Evaluated {
   /// relatives take no less: what else kernels do depends on how state is split, and on what is kept. 0: not known.
   double floor = 0;
   /// Of each stage, at most what it takes for any micro-batch, in this plan and in those of relatives that recompute
-  /// the same, split backward passes alike, and split state as much or more. Without what is recomputed. Empty: not
+  /// the same and split backward passes alike, however their state is split. Without what is recomputed. Empty: not
   /// known; then the plan bounds no variant that recomputes more, either.
   std::vector<StagePasses> passes;
   double busy = 0; ///< likewise, with what is recomputed, of a step on the busiest rank

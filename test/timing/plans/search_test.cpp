@@ -65,14 +65,14 @@ private:
     return result;
   }
 
-  /// Of every other group. Kernels take a little longer where state is split more.
+  /// Of every other group.
   void addPasses(const std::string &family, const Candidate &candidate, Evaluated &result) const {
     const timetables::Named *named = timetables::findNamed(candidate.timetable);
     std::string group = family + candidate.recompute;
     int64_t ranks = candidate.sizeOf("pp");
     if (!named || draw(group + "passes") < 0.5)
       return;
-    result.busy = floorOf(group, candidate) * (1 + 0.05 * splitsOf(candidate.state));
+    result.busy = floorOf(group, candidate);
     auto parts = static_cast<double>(3 * named->leastPerRank * candidate.microBatches);
     StagePasses each = {result.busy / parts, result.busy / parts, result.busy / parts};
     result.passes.assign(static_cast<size_t>(ranks * named->leastPerRank), each);
