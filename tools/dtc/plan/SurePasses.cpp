@@ -10,6 +10,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -123,24 +124,20 @@ public:
   }
 
   FunctionSpans passes() const {
-    std::vector<bool> between = betweenTransfers();
-    auto spanOf = [&](abi::Direction direction) {
-      CommandTimes some = times;
-      for (size_t number = 0; number < some.kernels.size(); ++number)
-        if (const FlatCommand &command = function.commands[number];
-            !between[number] || command.isAgain || command.direction != direction)
-          some.kernels[number] = 0;
-      return leastSpan(producers, some);
-    };
+    std::vector<bool> received = boundTo(FlatCommand::Kind::Await), between = received;
+    std::vector<bool> sent = boundTo(FlatCommand::Kind::Send);
+    for (size_t number = 0; number < between.size(); ++number)
+      between[number] = received[number] && sent[number];
     FunctionSpans passes;
     passes.busy = leastSpan(producers, times);
-    passes.once.forward = spanOf(abi::FORWARD);
-    passes.once.input = spanOf(abi::INPUT_GRADIENT);
+    passes.once.forward = leastSpan(producers, timesOf(abi::FORWARD, between));
+    passes.once.input = leastSpan(producers, timesOf(abi::INPUT_GRADIENT, between));
     // Gradients of weights may be computed while input gradients wait for other ranks.
     double backward = 0;
-    for (size_t number = 0; number < times.kernels.size(); ++number)
-      if (const FlatCommand &command = function.commands[number]; !command.isAgain && command.direction != abi::FORWARD)
-        backward += times.kernels[number];
+    for (abi::Direction direction : {abi::INPUT_GRADIENT, abi::WEIGHT_GRADIENT}) {
+      CommandTimes some = timesOf(direction, received);
+      backward = std::accumulate(some.kernels.begin(), some.kernels.end(), backward);
+    }
     passes.once.weight = std::max(0.0, backward - passes.once.input);
     return passes;
   }
@@ -219,21 +216,31 @@ private:
            move.kind != abi::Collective::ALL_TO_ALL && abi::elementType(move.type).isFloating();
   }
 
-  /// The commands that depend on all that the function receives and reads, and on which all depends that it sends. What
-  /// it does before and behind may overlap with what other ranks do.
-  std::vector<bool> betweenTransfers() const {
-    std::vector<bool> between(producers.size(), true);
-    auto keepOnly = [&](const std::vector<bool> &kept) {
-      for (size_t number = 0; number < between.size(); ++number)
-        between[number] = between[number] && kept[number];
-    };
+  /// With those kernels alone that are of a direction and in a set, and recompute nothing.
+  CommandTimes timesOf(abi::Direction direction, const std::vector<bool> &set) const {
+    CommandTimes some = times;
     for (size_t number = 0; number < producers.size(); ++number)
-      if (FlatCommand::Kind kind = function.commands[number].kind; kind == FlatCommand::Kind::Send)
-        keepOnly(ancestorsOf(number));
-      else if (kind == FlatCommand::Kind::Await)
-        if (std::vector<bool> dependents = dependentsOf(number); std::ranges::count(dependents, true) > 1)
-          keepOnly(dependents);
-    return between;
+      if (const FlatCommand &command = function.commands[number];
+          !set[number] || command.isAgain || command.direction != direction)
+        some.kernels[number] = 0;
+    return some;
+  }
+
+  /// The commands that depend on all that the function receives and reads, or on which all depends that it sends. What
+  /// it does before and behind may overlap with what other ranks do.
+  std::vector<bool> boundTo(FlatCommand::Kind kind) const {
+    std::vector<bool> all(producers.size(), true);
+    for (size_t transfer = 0; transfer < producers.size(); ++transfer) {
+      if (function.commands[transfer].kind != kind)
+        continue;
+      bool isReceived = kind == FlatCommand::Kind::Await;
+      std::vector<bool> reached = isReceived ? dependentsOf(transfer) : ancestorsOf(transfer);
+      if (isReceived && std::ranges::count(reached, true) == 1)
+        continue; // nobody reads it
+      for (size_t number = 0; number < all.size(); ++number)
+        all[number] = all[number] && reached[number];
+    }
+    return all;
   }
 
   std::vector<bool> dependentsOf(size_t first) const {
