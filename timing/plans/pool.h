@@ -59,7 +59,7 @@ private:
 
 struct PoolEntry {
   double bytes = 0, seconds = 0; ///< bounds by bounds()
-  double step = 0;               ///< seconds that its evaluation bounds those of heavier variants with; 0: not known
+  double step = 0;               ///< seconds of its step, where they bound heavier variants; 0: they do not
   uint32_t family = 0, group = 0, variant = 0;
   uint16_t state = 0, timetable = 0, recompute = 0;
   uint8_t bound = 0;       ///< that `seconds` are of, by number
