@@ -4,19 +4,13 @@
 #include "timing/timetables/simulate.h"
 
 #include <algorithm>
-#include <array>
-#include <string_view>
+#include <utility>
 
 namespace dtc::plans {
 
-int splitsOf(const std::string &state) {
-  constexpr std::array<std::string_view, 4> order = {"ddp", "zero1", "zero2", "zero3"};
-  return static_cast<int>(std::ranges::find(order, state) - order.begin());
-}
-
 void Relatives::add(const Evaluated &evaluated) {
   if (!evaluated.passes.empty())
-    known.push_back({splitsOf(evaluated.candidate.state), evaluated.busy, evaluated.passes});
+    known.push_back({evaluated.busy, evaluated.passes});
 }
 
 double Relatives::stepOf(size_t number, const Candidate &candidate) {
@@ -37,7 +31,7 @@ double Relatives::stepOf(size_t number, const Candidate &candidate) {
   timetables::Timetable timetable = timetables::withSplitBackward(timetables::generate(*named, shape));
   for (std::vector<timetables::Entry> &rank : timetable.ranks)
     for (timetables::Entry &each : rank)
-      each.withNext = false; // entries that are scheduled together take no longer than one after the other
+      each.withNext = false; // programs do co-scheduled entries one after the other
   return entry->second = timetables::stepSeconds(timetable, costs);
 }
 
@@ -45,8 +39,7 @@ double Relatives::boundOf(const Candidate &candidate, double update) {
   constexpr double rounding = 1 - 1e-9; // sums in another order
   double most = 0;
   for (size_t number = 0; number < known.size(); ++number)
-    if (known[number].splits <= splitsOf(candidate.state))
-      most = std::max({most, known[number].busy + update, stepOf(number, candidate)});
+    most = std::max({most, known[number].busy + update, stepOf(number, candidate)});
   return rounding * most;
 }
 

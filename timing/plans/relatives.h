@@ -1,13 +1,13 @@
-// What an evaluated candidate says about its relatives, which have the same stages on the same ranks, recompute the same
-// and split backward passes alike: bounds of their steps.
+// What an evaluated candidate says about its relatives, which have the same stages on the same ranks, recompute the
+// same and split backward passes alike: bounds of their steps.
 //
-// Their kernels are the same, except for those that depend on how state is split. Evaluated::passes and
-// Evaluated::busy leave out what a relative may do without, if its state is split as much or more. So no step of such
-// a relative is shorter than
+// They have the same kernels and exchange the same activations, except for what depends on how state is split.
+// Evaluated::passes and Evaluated::busy leave that out. So no step of a relative is shorter than
 //
-//   - what the busiest rank computes, and
-//   - the step of its timetable if stages took what is in `passes` and nothing were sent. A whole backward pass counts as
-//     two halves, because the first stage of the two may hand on its gradients in the middle of it.
+//   - what the busiest rank does from the first kernel to the last, and
+//   - the step of its timetable if stages took what is in `passes`, and ranks sent nothing to each other. A whole
+//     backward pass counts as two halves, because the first stage of the two may hand on its gradients in the middle of
+//     it. Programs do co-scheduled entries one after the other, in the order of the list, and so does the bound.
 #pragma once
 
 #include "timing/plans/search.h"
@@ -18,10 +18,11 @@
 
 namespace dtc::plans {
 
-/// The bound that a relative's kernels are.
-inline constexpr std::string_view kernelsName = "kernels of a relative";
-/// The bound that the step of a candidate is for those that differ only in that they recompute more.
-inline constexpr std::string_view lighterName = "a relative that recomputes less";
+/// Of its relatives that recompute only what is cheap, a candidate that recomputes more takes at least this share.
+///
+/// It does all that they do, and more. Yet this is not proven, and so the share is not 1: forward passes write less
+/// where less is kept, and what moves meets other traffic on its links. plan_exhaustive_test compares all such pairs.
+inline constexpr double lighterShare = 0.95;
 
 /// What was evaluated of one such group of relatives.
 class Relatives {
@@ -34,17 +35,13 @@ public:
 
 private:
   struct Known {
-    int splits; ///< see splitsOf
     double busy;
     std::vector<StagePasses> passes;
   };
   double stepOf(size_t number, const Candidate &candidate);
 
   std::vector<Known> known;
-  std::map<std::pair<size_t, std::string>, double> steps; ///< by what is known and timetable
+  std::map<std::pair<size_t, std::string>, double> steps; ///< by what is known, and timetable
 };
-
-/// Grows with what is split: "ddp", "zero1", "zero2", "zero3", "hsdp:N", which gathers larger parts than "zero3".
-int splitsOf(const std::string &state);
 
 } // namespace dtc::plans

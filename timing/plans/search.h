@@ -2,10 +2,14 @@
 // evaluated, the most promising first, until the bounds of all that remains are no better than what was found. So the
 // result is that of evaluating everything.
 //
-// Candidates of one family differ only in how state is split, what is recomputed, and the timetable, among those that
-// have the same stages on the same ranks. The first of a family that is evaluated says what its products take on the
-// busiest rank (Evaluated::floor): a bound for its relatives, which do the same products, and a better one than those
-// of bounds.h.
+// What is evaluated bounds its relatives, better than bounds.h does:
+//
+//   - Candidates of one family differ only in how state is split, what is recomputed, and the timetable, among those
+//     that have the same stages on the same ranks. They do the same products (Evaluated::floor)
+//   - Those of a family that recompute the same and split backward passes alike have the same kernels, but for those of
+//     their state, and exchange the same activations (relatives.h)
+//   - What recomputes more takes hardly less than what recomputes only what is cheap and is otherwise equal. This bound
+//     alone is not proven (lighterShare, relatives.h)
 #pragma once
 
 #include "timing/plans/bounds.h"
@@ -21,7 +25,8 @@
 
 namespace dtc::plans {
 
-/// Seconds of a stage's kernels for a micro-batch: of its forward pass, and of both halves of its backward pass.
+/// Seconds of a stage for a micro-batch, between what it receives and what it sends: of its forward pass, and of both
+/// halves of its backward pass.
 struct StagePasses {
   double forward = 0, input = 0, weight = 0;
 };
@@ -38,11 +43,11 @@ struct Evaluated {
   /// counting launches and operations alone (flops / peak / best share) and nothing that is recomputed, so that
   /// relatives take no less: what else kernels do depends on how state is split, and on what is kept. 0: not known.
   double floor = 0;
-  /// Of each stage, at most what its kernels take for any micro-batch, in this plan and in those of relatives that
-  /// recompute the same, split backward passes alike, and split state as much or more. Without what is recomputed.
-  /// Empty: not known.
+  /// Of each stage, at most what it takes for any micro-batch, in this plan and in those of relatives that recompute
+  /// the same and split backward passes alike, however their state is split. Without what is recomputed. Empty: not
+  /// known; then the plan bounds no variant that recomputes more, either.
   std::vector<StagePasses> passes;
-  double busy = 0; ///< with what is recomputed, seconds of the same kernels in a step on the busiest rank
+  double busy = 0; ///< likewise, with what is recomputed, of a step on the busiest rank
   double compute = 0, exposed = 0, bubble = 0, host = 0; ///< seconds of the step, means over ranks: they add up to it
   double sent = 0;      ///< bytes of the rank that sends most, of a step
   double mfu = 0;
@@ -66,29 +71,32 @@ struct SearchOptions {
   double within = 0;     ///< also finds every candidate whose step is up to this share longer than the best
 };
 
-/// The bound that a relative's floor is.
-inline constexpr std::string_view floorName = "products of a relative";
+/// The bounds that relatives give: a floor, kernels and exchanges, and the step of a variant that recomputes less.
+inline constexpr std::string_view floorName = "products of a relative", kernelsName = "kernels of a relative",
+                                  lighterName = "a relative that recomputes less";
 
 struct PrunedBy {
-  std::string_view bound; ///< Bound::name, or floorName
+  std::string_view bound; ///< Bound::name, or one of those that relatives give
   int64_t candidates = 0;
   double closest = 0;     ///< the bound of the one that was closest to staying, in bytes or seconds
 };
 
 struct Outcome {
   int64_t considered = 0;           ///< candidates that the constraints leave
-  std::vector<PrunedBy> pruned;     ///< by bounds that pruned any, in the order of bounds(), the floor last
+  std::vector<PrunedBy> pruned;     ///< by bounds that pruned any: bounds() in their order, then relatives'
   std::vector<Evaluated> evaluated; ///< in the order of evaluation
   std::optional<size_t> best;       ///< of these, the fastest that fits; of several the first in order of candidates
   bool isComplete = true;           ///< false: `most` was reached, so that there may be better ones
 };
 
 /// Candidates are evaluated in rounds, those with the least bound first, of equal ones those that give a floor, and
-/// then the first in order. In the round in which a family begins, only one of its members is evaluated: one that gives
-/// a floor (recompute "none" or "cheap") if bounds leave any, whether it is likely to fit or not. Throws Error
+/// then the first in order. In a round in which a family or a group of relatives begins, only one of its members is
+/// evaluated. A family begins with one that gives a floor (recompute "none" or "cheap") if bounds leave any, whether it
+/// is likely to fit or not. What recomputes more waits for its variant that recomputes only what is cheap. Throws Error
 /// (BadInput) where the cluster has fewer devices than the problem.
 ///
-/// Candidates that were considered have been evaluated or pruned; if the search is not complete, some neither.
+/// Each candidate that was considered has been evaluated or pruned, and counted once; if the search is not complete,
+/// some neither.
 Outcome search(const Problem &problem, const std::vector<Constraint> &constraints, const Evaluate &evaluate,
                const SearchOptions &options);
 

@@ -6,6 +6,7 @@
 #include "runtime/support/error.h"
 #include "timing/events/forecast.h"
 #include "tools/dtc/plan/PlanFloor.h"
+#include "tools/dtc/plan/SurePasses.h"
 
 #include <algorithm>
 

@@ -17,21 +17,19 @@
 #include "passes/pipelines/search/Planner.h"
 #include "timing/cluster/cluster.h"
 #include "timing/cost/cost.h"
-#include "timing/plans/search.h"
+
+#include <vector>
 
 namespace dtc {
 
-/// At most what kernelSeconds says about any such work, whatever bytes it moves.
-double leastKernelSeconds(const timing::Device &device, abi::Work::Class kind, abi::DataType type, double flops);
+/// At most what kernelSeconds says about any such work that moves `bytes` or more.
+double leastKernelSeconds(const timing::Device &device, abi::Work::Class kind, abi::DataType type, double flops,
+                          double bytes = 0);
+
+/// One of each kind that a rank has, in the order of the cluster file.
+std::vector<const timing::Device *> devicesOf(const timing::Layout &layout);
 
 /// Of the plan's family. `layout`: for its mesh.
 double floorOf(const Plan &plan, const timing::Layout &layout);
-
-/// Sets Evaluated::passes and busy (timing/plans/relatives.h), unless a pipeline's ranks have different devices.
-///
-/// Kernels that add to gradients of weights depend on how state is split, so of these passes only the library's products
-/// and sums over rows count. Elementwise kernels of one formula may be joined, so their launches do not count. Otherwise kernels take what
-/// the simulator says.
-void addPasses(const Plan &plan, const timing::Layout &layout, const abi::Mesh &mesh, plans::Evaluated &evaluated);
 
 } // namespace dtc

@@ -43,8 +43,8 @@ std::vector<plans::Candidate> someCandidates() {
 
 /// Everything that was said.
 auto figuresOf(const plans::Evaluated &one) {
-  return std::tuple(one.problem, one.seconds, one.band, one.bytes, one.lack, one.floor, one.compute, one.exposed,
-                    one.bubble, one.host, one.sent, one.mfu);
+  return std::tuple(one.problem, one.seconds, one.band, one.bytes, one.lack, one.floor, one.busy, one.compute,
+                    one.exposed, one.bubble, one.host, one.sent, one.mfu);
 }
 
 /// The program that `dtc compile --choices` makes of it, without code.

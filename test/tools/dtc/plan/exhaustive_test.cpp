@@ -3,6 +3,7 @@
 #include "test/long_tests.h"
 #include "test/tools/dtc/plan/plan_models.h"
 #include "timing/plans/dimensions.h"
+#include "timing/plans/relatives.h"
 #include "timing/timetables/named.h"
 
 #include <gtest/gtest.h>
@@ -177,13 +178,45 @@ void expectBoundsHold(const Problem &problem, const std::vector<Evaluated> &eval
 
 struct Counts {
   size_t candidates = 0, impossible = 0, tooLarge = 0, unevenCases = 0, unsolved = 0, pruned = 0;
+  size_t raised = 0; ///< bounds that relatives have made better
 };
+
+/// No step is shorter than what any relative says by its kernels, or by recomputing less.
+void expectRelativesHold(const Problem &problem, const std::vector<Evaluated> &evaluated, Counts &counts) {
+  plans::BoundContext context(problem);
+  auto splitsBackward = [&](const Candidate &each) {
+    return context.timetable(each.timetable, each.sizeOf("pp"), each.microBatches).splitsBackward;
+  };
+  for (const Evaluated &each : evaluated) {
+    if (!each.problem.empty() || each.passes.empty())
+      continue;
+    plans::Relatives relatives;
+    relatives.add(each);
+    for (const Evaluated &other : evaluated) {
+      if (!other.problem.empty() || !areRelated(each.candidate, other.candidate))
+        continue;
+      SCOPED_TRACE(each.candidate.text() + " says it about " + other.candidate.text());
+      if (each.candidate.recompute == other.candidate.recompute &&
+          splitsBackward(each.candidate) == splitsBackward(other.candidate)) {
+        double update = other.candidate.sizeOf("pp") == 1 ? plans::updateSeconds(context, other.candidate) : 0;
+        double bound = relatives.boundOf(other.candidate, update);
+        EXPECT_LE(bound, other.seconds);
+        counts.raised += bound > plans::leastOf(context, other.candidate).seconds;
+      }
+      Candidate lighter = other.candidate;
+      lighter.recompute = "cheap";
+      if (each.candidate == lighter && other.candidate.recompute != "none")
+        EXPECT_LE(plans::lighterShare * each.seconds, other.seconds);
+    }
+  }
+}
 
 /// Compares all that a search finds. Returns whether anything fits.
 bool compare(Evaluator &evaluator, const Problem &problem, const std::vector<plans::Constraint> &constraints,
              Counts &counts) {
   Exhaustive all(evaluator, problem, constraints);
   expectBoundsHold(problem, all.evaluated);
+  expectRelativesHold(problem, all.evaluated, counts);
   plans::Evaluate evaluate = [&](std::span<const Candidate> candidates) {
     std::vector<Evaluated> found;
     for (const Candidate &each : candidates)
@@ -252,6 +285,7 @@ TEST(PlanSearch, FindsWhatTryingEverythingFinds) {
   EXPECT_GT(counts.unsolved, 2U) << "numbers of devices that are too few";
   EXPECT_GE(leastDevices.size(), 2U) << "the least number of devices differs";
   EXPECT_GT(counts.pruned, 100U) << "bounds save evaluations";
+  EXPECT_GT(counts.raised, 100U) << "relatives say more than formulas";
 }
 
 // The evaluator itself in the place of what was evaluated before.

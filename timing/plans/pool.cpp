@@ -1,0 +1,98 @@
+#include "timing/plans/pool.h"
+
+#include "runtime/abi/recompute.h"
+#include "runtime/support/error.h"
+#include "timing/plans/relatives.h"
+#include "timing/timetables/named.h"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <string_view>
+
+namespace dtc::plans {
+
+void PruneCounts::add(size_t bound, double value) {
+  PrunedBy &by = counts[bound];
+  by.closest = by.candidates == 0 ? value : std::min(by.closest, value);
+  ++by.candidates;
+}
+
+std::vector<PrunedBy> PruneCounts::list() const {
+  constexpr std::array<std::string_view, 3> ofRelatives = {floorName, kernelsName, lighterName};
+  std::vector<PrunedBy> list;
+  for (size_t number = 0; number < counts.size(); ++number)
+    if (PrunedBy by = counts[number]; by.candidates > 0) {
+      by.bound = number < bounds().size() ? bounds()[number].name : ofRelatives[number - bounds().size()];
+      list.push_back(by);
+    }
+  return list;
+}
+
+/// Where stages are: one a rank, several in a loop, or in a V; 0 without a pipeline. PipeDream, which has no entry in
+/// the table of timetables, is a family of its own.
+static int stagesOf(const Candidate &candidate) {
+  const timetables::Named *named = timetables::findNamed(candidate.timetable);
+  if (candidate.sizeOf("pp") == 1 || !named)
+    return 0;
+  return 2 * named->leastPerRank + (named->placement == timetables::Placement::V);
+}
+
+/// Whether no product is recomputed.
+static bool keepsProducts(const Candidate &candidate) {
+  auto how = abi::parseRecompute(candidate.recompute);
+  return how && (how->kind == abi::Recompute::Kind::None || how->kind == abi::Recompute::Kind::Cheap);
+}
+
+Pool::Pool(const Problem &problem, const std::vector<Constraint> &constraints) : problem(problem), context(problem) {
+  if (problem.devices < 1)
+    return;
+  forEachCandidate(problem, constraints, [&](const Candidate &candidate) { add(candidate); });
+  cheapOf.resize(variants.size(), none);
+  for (uint32_t number = 0; number < entries.size(); ++number)
+    if (recomputations[entries[number].recompute] == "cheap")
+      cheapOf[entries[number].variant] = number;
+}
+
+void Pool::add(const Candidate &candidate) {
+  ++considered;
+  Least least = leastOf(context, candidate);
+  if (double room = context.roomFor(candidate); room > 0 && least.bytes > room)
+    return pruned.add(PruneCounts::numberOf(least.ofBytes), least.bytes);
+  if (entries.size() == none)
+    throw Error(ExitCode::BadInput, fmt::format("there are more than {} plans; fix some of their parts, as in --fix "
+                                                "tp=8",
+                                                entries.size()));
+  PoolEntry &entry = entries.emplace_back();
+  entry.bytes = least.bytes;
+  entry.seconds = least.seconds;
+  entry.bound = static_cast<uint8_t>(PruneCounts::numberOf(least.ofSeconds));
+  entry.family = families.numberOf({meshes.numberOf(candidate.mesh), candidate.splitsSequence, candidate.microBatches,
+                                    stagesOf(candidate)});
+  entry.state = static_cast<uint16_t>(states.numberOf(candidate.state));
+  entry.timetable = static_cast<uint16_t>(timetables.numberOf(candidate.timetable));
+  entry.recompute = static_cast<uint16_t>(recomputations.numberOf(candidate.recompute));
+  entry.givesFloor = keepsProducts(candidate);
+  bool splits = context.timetable(candidate.timetable, candidate.sizeOf("pp"), candidate.microBatches).splitsBackward;
+  entry.group = groups.numberOf({entry.family, entry.recompute, splits});
+  entry.variant = variants.numberOf({entry.family, entry.state, entry.timetable});
+}
+
+uint32_t Pool::lighterThan(uint32_t number) const {
+  return entries[number].givesFloor ? none : cheapOf[entries[number].variant];
+}
+
+Candidate Pool::candidateOf(uint32_t number) const {
+  const PoolEntry &entry = entries[number];
+  auto [mesh, splitsSequence, microBatches, stages] = families[entry.family];
+  Candidate candidate;
+  candidate.mesh = meshes[mesh];
+  candidate.splitsSequence = splitsSequence;
+  candidate.microBatches = microBatches;
+  candidate.state = states[entry.state];
+  candidate.timetable = timetables[entry.timetable];
+  candidate.recompute = recomputations[entry.recompute];
+  return candidate;
+}
+
+} // namespace dtc::plans

@@ -1,0 +1,101 @@
+// The candidates of a search, in a few words each: there may be millions.
+//
+// Candidates are related in three ways, each with a number that is the same for all that are:
+//   family   same mesh, split of the sequence and micro-batches, and the same stages on the same ranks. They do the
+//            same products (Evaluated::floor)
+//   group    of a family: they recompute the same and split backward passes alike. They have the same kernels, but for
+//            those of their state (relatives.h)
+//   variant  of a family: same state and timetable. They differ only in what is recomputed
+#pragma once
+
+#include "timing/plans/bounds.h"
+#include "timing/plans/dimensions.h"
+#include "timing/plans/search.h"
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace dtc::plans {
+
+/// Values of one part of candidates, by number.
+template <typename Value> class Numbered {
+public:
+  uint32_t numberOf(const Value &value) {
+    auto [entry, isNew] = numbers.try_emplace(value, static_cast<uint32_t>(values.size()));
+    if (isNew)
+      values.push_back(value);
+    return entry->second;
+  }
+  const Value &operator[](uint32_t number) const { return values[number]; }
+  size_t size() const { return values.size(); }
+
+private:
+  std::map<Value, uint32_t> numbers;
+  std::vector<Value> values;
+};
+
+/// What relatives say, in the order in which it is counted behind bounds().
+enum class OfRelatives { Floor, Kernels, Lighter };
+
+/// How many candidates each bound has pruned.
+class PruneCounts {
+public:
+  /// Bounds by number: those of bounds(), then those of relatives.
+  static size_t numberOf(const Bound *bound) { return static_cast<size_t>(bound - bounds().data()); }
+  static size_t numberOf(OfRelatives bound) { return bounds().size() + static_cast<size_t>(bound); }
+
+  /// `value`: the bound of a candidate that it pruned.
+  void add(size_t bound, double value);
+  /// Bounds that pruned any.
+  std::vector<PrunedBy> list() const;
+
+private:
+  std::vector<PrunedBy> counts = std::vector<PrunedBy>(numberOf(OfRelatives::Lighter) + 1);
+};
+
+struct PoolEntry {
+  double bytes = 0, seconds = 0; ///< bounds by bounds()
+  double step = 0;               ///< seconds of its step, where they bound heavier variants; 0: they do not
+  uint32_t family = 0, group = 0, variant = 0;
+  uint16_t state = 0, timetable = 0, recompute = 0;
+  uint8_t bound = 0;       ///< that `seconds` are of, by number
+  bool givesFloor = false; ///< no product is recomputed
+  bool isDone = false;     ///< evaluated, or pruned, or in the round that is being chosen
+};
+
+class Pool {
+public:
+  /// All candidates; those that bounds of bytes prune are counted and left out. Throws Error (BadInput) as search()
+  /// does, and where there are more than 2^32. `problem` must outlive it.
+  Pool(const Problem &problem, const std::vector<Constraint> &constraints);
+
+  static constexpr uint32_t none = std::numeric_limits<uint32_t>::max();
+  /// The variant that recomputes only what is cheap, of one that recomputes more; or none.
+  uint32_t lighterThan(uint32_t number) const;
+  Candidate candidateOf(uint32_t number) const;
+  size_t numberOfFamilies() const { return families.size(); }
+  size_t numberOfGroups() const { return groups.size(); }
+
+  const Problem &problem;
+  const BoundContext context;
+  int64_t considered = 0;
+  std::vector<PoolEntry> entries; ///< in the order of candidates
+  PruneCounts pruned;
+
+private:
+  void add(const Candidate &candidate);
+
+  Numbered<std::vector<MeshAxis>> meshes;
+  Numbered<std::string> states, timetables, recomputations;
+  /// Mesh, split of the sequence, micro-batches, and where stages are.
+  Numbered<std::tuple<uint32_t, bool, int64_t, int>> families;
+  Numbered<std::tuple<uint32_t, uint16_t, bool>> groups;       ///< family, recomputation, whether backward is split
+  Numbered<std::tuple<uint32_t, uint16_t, uint16_t>> variants; ///< family, state, timetable
+  std::vector<uint32_t> cheapOf;                               ///< of variants
+};
+
+} // namespace dtc::plans
