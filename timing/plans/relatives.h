@@ -1,13 +1,13 @@
-// What an evaluated candidate says about its relatives, which have the same stages on the same ranks, recompute the same
-// and split backward passes alike: bounds of their steps.
+// What an evaluated candidate says about its relatives, which have the same stages on the same ranks, recompute the
+// same and split backward passes alike: bounds of their steps.
 //
 // Their kernels are the same, except for those that depend on how state is split. Evaluated::passes and
 // Evaluated::busy leave out what a relative may do without, if its state is split as much or more. So no step of such
 // a relative is shorter than
 //
 //   - what the busiest rank computes, and
-//   - the step of its timetable if stages took what is in `passes` and nothing were sent. A whole backward pass counts as
-//     two halves, because the first stage of the two may hand on its gradients in the middle of it.
+//   - the step of its timetable if stages took what is in `passes` and nothing were sent. A whole backward pass counts
+//     as two halves, because the first stage of the two may hand on its gradients in the middle of it.
 #pragma once
 
 #include "timing/plans/search.h"

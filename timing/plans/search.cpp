@@ -119,7 +119,8 @@ public:
   const BoundContext context;
   int64_t considered = 0;
   std::vector<Entry> entries; ///< in the order of candidates
-  std::vector<PrunedBy> pruned = std::vector<PrunedBy>(bounds().size() + 3); ///< by each bound, the floor, and relatives
+  /// By each bound, the floor, and relatives.
+  std::vector<PrunedBy> pruned = std::vector<PrunedBy>(bounds().size() + 3);
 
   void countPruned(size_t bound, double value) {
     PrunedBy &by = pruned[bound];

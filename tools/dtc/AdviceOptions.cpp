@@ -32,9 +32,9 @@ void addAdviceOptions(CLI::App &verb, AdviceOptions &options) {
       ->capture_default_str();
   verb.add_option("--reference-batch", options.referenceBatch,
                   "The global batch for which the learning rate was chosen, in samples: for advice on the rate")
-      ->check(CLI::PositiveNumber);
+      ->check(positiveNumber());
   verb.add_option("--reference-rate", options.referenceRate, "The learning rate that was chosen for it")
-      ->check(CLI::PositiveNumber);
+      ->check(positiveNumber());
 }
 
 std::vector<Finding> adviceOn(const AdviceOptions &options, const abi::Manifest &program, const timing::Layout &layout,

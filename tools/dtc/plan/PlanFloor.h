@@ -29,9 +29,9 @@ double floorOf(const Plan &plan, const timing::Layout &layout);
 
 /// Sets Evaluated::passes and busy (timing/plans/relatives.h), unless a pipeline's ranks have different devices.
 ///
-/// Kernels that add to gradients of weights depend on how state is split, so of these passes only the library's products
-/// and sums over rows count. Elementwise kernels of one formula may be joined, so their launches do not count. Otherwise kernels take what
-/// the simulator says.
+/// Kernels that add to gradients of weights depend on how state is split, so of these passes only the library's
+/// products and sums over rows count. Elementwise kernels of one formula may be joined, so their launches do not count.
+/// Otherwise kernels take what the simulator says.
 void addPasses(const Plan &plan, const timing::Layout &layout, const abi::Mesh &mesh, plans::Evaluated &evaluated);
 
 } // namespace dtc
