@@ -82,6 +82,7 @@ class Plan(DriverTest):
         self.assertEqual(inspected["strategy"], answer["proposed"]["strategy"])
         self.assertEqual(inspected["ranks"], 4)
         self.assertTrue(answer["certified"])
+        self.assertAlmostEqual(answer["whole_seconds"], answer["proposed"]["seconds"], delta=1e-6 * simulated["seconds"])
 
     def test_plans_are_counted_and_sorted(self):
         answer = self.plan("--effort", 100_000, "--devices", 2)

@@ -103,7 +103,11 @@ std::vector<int64_t> numbersFor(const PlanVerbOptions &options, PlanSearch &sear
     std::optional<PlanSearch::Least> least = search.leastDevices(1, all, options.effort);
     answer.isLeast = least.has_value();
     answer.isLeastProven = least && least->isProven;
-    return {least ? least->devices : all}; // where none is enough, the error says by how much
+    if (least)
+      return {least->devices};
+    while (all > 1 && plans::isEmpty(search.problemOf(all), search.constraints()))
+      --all;
+    return {all}; // where none is enough, the error says by how much
   }
   if (options.devices == allDevicesWord)
     return {all};
@@ -289,7 +293,7 @@ void plan(PlanVerbOptions &options) {
   PlanAnswer answer = findPlans(options, evaluator, cluster);
   const PlannedNumber &number = answer.number();
   std::unique_ptr<WholePlan> whole = compileWhole(options, number);
-  answer.isWhole = true;
+  answer.wholeSeconds = whole->forecast.seconds;
   CommandWords words = wordsOf(options);
   answer.compileCommand = compileCommand(words, number.best().candidate);
   answer.runCommand = runCommand(words, number.problem);

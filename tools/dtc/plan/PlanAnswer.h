@@ -29,6 +29,8 @@ struct PlannedNumber {
   int64_t devices() const { return problem.devices; }
   bool fits() const { return !rows.empty(); }
   const plans::Evaluated &best() const { return rows.front().plan; }
+  /// Candidates of which there is no program, as trying to compile them showed.
+  int64_t impossible() const;
   /// Candidates that were neither simulated nor excluded by a bound, because enough had been simulated.
   int64_t untried() const;
 };
@@ -64,7 +66,7 @@ struct PlanAnswer {
   double seconds = 0;                  ///< that all of it took
   std::string compileCommand, runCommand;
   std::vector<std::string> notes; ///< what to know before copying them
-  bool isWhole = false; ///< the proposed plan was compiled, certified and simulated whole
+  double wholeSeconds = 0; ///< of a step of the proposed plan, compiled, certified and simulated whole; 0: it was not
 
   const PlannedNumber &number() const { return numbers[proposed]; }
   const plans::Evaluated &best() const { return number().best(); }

@@ -12,13 +12,17 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <utility>
 
 namespace dtc {
 
 using plans::Evaluated;
 
 constexpr double secondsOfDay = 86400;
+
+int64_t PlannedNumber::impossible() const {
+  return std::ranges::count_if(outcome.evaluated, [](const Evaluated &each) { return !each.problem.empty(); });
+}
 
 int64_t PlannedNumber::untried() const {
   int64_t count = outcome.considered - static_cast<int64_t>(outcome.evaluated.size());
@@ -102,6 +106,26 @@ static void printHead(const PlanAnswer &answer) {
     say("  constraints: {}\n", fmt::join(answer.constraints, " "));
 }
 
+/// What became of candidates that were simulated and are no plans.
+static std::vector<std::string> failureLines(const PlannedNumber &planned) {
+  int64_t large = 0;
+  double least = 0;
+  const Evaluated *impossible = nullptr;
+  for (const Evaluated &each : planned.outcome.evaluated)
+    if (!each.problem.empty())
+      impossible = impossible ? impossible : &each;
+    else if (!each.fits())
+      least = large++ == 0 ? each.lack : std::min(least, each.lack);
+  std::vector<std::string> lines;
+  if (large > 0)
+    lines.push_back(fmt::format("{} of those simulated do not fit: the closest lacks {}",
+                                groupedDigits(static_cast<double>(large)), bytesText(least)));
+  if (impossible)
+    lines.push_back(fmt::format("{} could not be compiled, such as {}: {}", countText(planned.impossible(), "plan"),
+                                impossible->candidate.text(), impossible->problem));
+  return lines;
+}
+
 std::vector<std::string> countLines(const PlannedNumber &planned) {
   const plans::Outcome &outcome = planned.outcome;
   std::vector<std::string> lines = {
@@ -126,6 +150,8 @@ std::vector<std::string> countLines(const PlannedNumber &planned) {
                                 countText(pruned.candidates, "plan"), pruned.bound,
                                 isBytes ? bytesText(pruned.closest) : secondsText(pruned.closest), against));
   }
+  for (std::string &line : failureLines(planned))
+    lines.push_back(std::move(line));
   return lines;
 }
 
@@ -319,7 +345,9 @@ void printPlan(const PlanAnswer &answer) {
     say("  {}\n", line);
   say("  in all {} simulated, with those for the reasons below, in {}{}\n", countText(answer.simulated, "plan"),
       durationText(answer.seconds),
-      answer.isWhole ? "; plan 1 was then compiled, certified and simulated whole" : "");
+      answer.wholeSeconds > 0 ? "; plan 1 was then compiled, certified and simulated whole: a step takes " +
+                                    secondsText(answer.wholeSeconds)
+                              : "");
   printNumbers(answer);
   printRows(answer);
   printTarget(answer);

@@ -131,8 +131,15 @@ TEST(WhyNotTest, CountsNameTheBoundsThatPruned) {
   planned.outcome.isComplete = false;
   planned.outcome.considered = 2234;
   EXPECT_EQ(countLines(planned).front(),
-            "considered 2,234 plans; simulated 100 plans, as many as --effort allows; 1,000 plans neither simulated nor "
-            "excluded: there may be better ones");
+            "considered 2,234 plans; simulated 100 plans, as many as --effort allows; 1,000 plans neither simulated "
+            "nor excluded: there may be better ones");
+  planned.outcome.evaluated[3].lack = 2e9;
+  planned.outcome.evaluated[7].lack = 1e9;
+  planned.outcome.evaluated[8].problem = "no stages";
+  std::vector<std::string> lines = countLines(planned);
+  ASSERT_EQ(lines.size(), 5U);
+  EXPECT_EQ(lines[3], "2 of those simulated do not fit: the closest lacks 1 GB");
+  EXPECT_EQ(lines[4], "1 plan could not be compiled, such as dp=1, ddp: no stages");
 }
 
 // 300 billion tokens at 2 million a step are 150,000 steps; of two seconds each, 300,000 s; by 8 devices at three
