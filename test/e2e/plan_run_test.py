@@ -241,6 +241,14 @@ class Plan(DriverTest):
             self.assertIn(answer, self.refusal(*words, code=2))
         self.assertIn("'--fix' is an option of 'dtc plan'", self.dtc("compile", MODEL, "--fix", "tp=2", code=2))
 
+    # (p-1)/m of the work is bubble: 1/2 of it, for which no cluster need be known. Of 1/4 nothing is said.
+    def test_advice_without_a_cluster(self):
+        words = ["compile", MODEL, *SMALL, "--mesh", "pp=2", "-o", self.directory / "program"]
+        advice = "advice: few-micro-batches: "
+        self.assertIn(advice, self.dtc(*words, "--set", "accumulation=2"))
+        self.assertNotIn(advice, self.dtc(*words, "--set", "accumulation=2", "--silence", "few-micro-batches"))
+        self.assertNotIn(advice, self.dtc(*words, "--set", "accumulation=4"))
+
     # Exposed communication over a slow link: something is said of it, and can be silenced.
     def test_advice_is_given_and_silenced(self):
         words = ["compile", MODEL, *SMALL, "--mesh", "dp=4", "--strategy", "ddp", "--cluster", self.cluster(), "-o",

@@ -37,12 +37,9 @@ void addAdviceOptions(CLI::App &verb, AdviceOptions &options) {
       ->check(positiveNumber());
 }
 
-std::vector<Finding> adviceOn(const AdviceOptions &options, const abi::Manifest &program, const timing::Layout &layout,
-                              const timing::Forecast &forecast, std::vector<double> sampleTokens) {
-  AdviceFacts facts{program, &layout, &forecast};
+std::vector<Finding> adviceOn(const AdviceOptions &options, AdviceFacts facts) {
   facts.referenceBatch = options.referenceBatch;
   facts.referenceRate = options.referenceRate;
-  facts.sampleTokens = std::move(sampleTokens);
   return advise(facts, options.silenced);
 }
 

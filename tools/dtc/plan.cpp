@@ -303,8 +303,11 @@ void plan(PlanVerbOptions &options) {
                 number.rows.front().choices.empty() ? whole->program.manifest.choices() : number.rows.front().choices);
   answer.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   std::vector<Finding> findings;
-  if (options.advice.isShown())
-    findings = adviceOn(options.advice, whole->program.manifest, whole->layout, whole->forecast, std::move(lengths));
+  if (options.advice.isShown()) {
+    AdviceFacts facts{whole->program.manifest, &whole->layout, &whole->forecast};
+    facts.sampleTokens = std::move(lengths);
+    findings = adviceOn(options.advice, std::move(facts));
+  }
   nlohmann::ordered_json json = toJson(answer);
   json["advice"] = toJson(findings);
   if (!options.report.empty()) {
