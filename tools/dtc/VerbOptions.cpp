@@ -28,7 +28,7 @@ CLI::Option *takeRepeated(CLI::Option *option, const char *type) {
 
 CLI::Validator positiveNumber() {
   return {[](const std::string &text) {
-            double value;
+            double value = 0;
             bool isNumber = CLI::detail::lexical_cast(text, value) && std::isfinite(value);
             return isNumber && value > 0 ? "" : "'" + text + "' is not a number above 0";
           },

@@ -201,7 +201,7 @@ static std::string timetableOf(const plans::Candidate &candidate) {
 /// What the columns mean, and what the rows are.
 static void printTableNotes(const PlannedNumber &number, bool hasBand) {
   if (number.refined == 0)
-    say("  not refined, as --refine 0 says: cuts are even, and orders are those of the compiler without a search\n");
+    say("  not refined, as --refine 0 says: no better cut, recomputation or order was looked for\n");
   else
     say("  {} by cut, recomputation and order\n",
         number.refined == std::ssize(number.rows) ? "refined" : fmt::format("{} of them refined", number.refined));

@@ -1,8 +1,8 @@
 #include "tools/dtc/plan/WhyNot.h"
 
-#include "timing/cluster/extents.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/forecast/ForecastText.h"
+#include "tools/dtc/plan/ClusterSize.h"
 #include "tools/dtc/plan/NoCandidate.h"
 
 #include <fmt/format.h>
@@ -51,7 +51,7 @@ struct Family {
 int64_t devicesOfNode(const Problem &problem) {
   int64_t least = problem.devices;
   for (const timing::Nodes &nodes : problem.cluster.nodes())
-    least = std::min<int64_t>(least, timing::isOfProcessors(nodes) ? nodes.cores() : nodes.devices());
+    least = std::min(least, devicesOf(nodes));
   return least;
 }
 
