@@ -26,7 +26,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -320,7 +319,6 @@ void plan(PlanVerbOptions &options) {
     return;
   }
   printPlan(answer);
-  std::fflush(stdout); // advice follows on the standard error
   printAdvice(findings, options.advice.shown == "all");
 }
 
