@@ -82,6 +82,7 @@ class Plan(DriverTest):
         self.assertEqual(inspected["strategy"], answer["proposed"]["strategy"])
         self.assertEqual(inspected["ranks"], 4)
         self.assertTrue(answer["certified"])
+        self.assertAlmostEqual(answer["whole_seconds"], answer["proposed"]["seconds"], delta=1e-6 * simulated["seconds"])
 
     def test_plans_are_counted_and_sorted(self):
         answer = self.plan("--effort", 100_000, "--devices", 2)
@@ -110,7 +111,7 @@ class Plan(DriverTest):
         # Four samples, one a rank: over a link of 20 MB/s, it is exposed.
         plain = verdicts["plain data parallelism"]
         self.assertRegex(plain["plan"], "^dp=4")
-        self.assertRegex(plain["verdict"], "longer|it is the plan that is proposed|the one proposed")
+        self.assertRegex(plain["verdict"], "longer|times as long|it is the plan that is proposed|the one proposed")
 
     def test_constraints_hold_for_every_plan(self):
         for words, holds in [
@@ -140,7 +141,26 @@ class Plan(DriverTest):
         one = answer["numbers"][0]["plans"][0]["training_seconds"] / day
         self.assertEqual(self.plan("--devices", "1,2", "--tokens", tokens, "--days", 1.1 * one, cluster=slow)["devices"], 1)
         text = self.dtc("plan", MODEL, *SMALL, "--cluster", slow, *quick([]), "--devices", "1,2", "--tokens", tokens, "--days", one / 1000)
-        self.assertIn("days: with none of these; a step may take ", text)
+        self.assertRegex(text, r"within .* days?: with none of these; a step may take ")
+        target = self.plan("--devices", 2, "--tokens", tokens, "--days", 1e6, "--price", 2.5, cluster=slow)["target"]
+        self.assertEqual(target, {"tokens": tokens, "days": 1e6, "kept": True, "price": 2.5})
+
+    # The cluster states no uncertainty: a band of nothing would be a promise. One device in seven has no plan.
+    def test_the_answer_says_what_it_does_not_know(self):
+        text = self.dtc("plan", MODEL, *SMALL, "--cluster", self.cluster(nodes=4), "--devices", "1,7", "--effort", 1, "--refine", 0,
+                        "--advice", "none")
+        self.assertIn("the cluster file states no uncertainty", text)
+        self.assertNotIn("±", text)
+        self.assertIn("not refined, as --refine 0 says", text)
+        self.assertIn("plans neither simulated nor excluded: there may be better ones", text)
+        self.assertRegex(text, r"\n  7 +none\n")
+        self.assertIn("--devices 7: no mesh of 7 devices divides ", text)
+        self.assertIn("FILE: a token file", text)
+        certain = self.cluster()
+        certain.write_text(certain.read_text() + "uncertainty: 0.07\n")
+        text = self.dtc("plan", MODEL, *SMALL, "--cluster", certain, "--devices", 1, "--effort", 5, "--refine", 0, "--advice", "none")
+        self.assertIn("±7%", text)
+        self.assertNotIn("states no uncertainty", text)
 
     def test_the_front_has_no_worse_plan(self):
         page = self.directory / "plan.html"
@@ -172,7 +192,7 @@ class Plan(DriverTest):
         for plan in self.plans(answer):
             self.assertLessEqual(plan["bytes"], memory)
         message = self.refusal("--devices", least - 1, *exact, cluster=little, model=model)
-        self.assertRegex(message, rf"larger: no plan fits on {least - 1} devices? of the cluster 'gpus'; .*, which lacks least, lacks .* "
+        self.assertRegex(message, rf"larger: no plan fits on {least - 1} devices? of the cluster 'gpus'; the closest, .*, lacks .* "
                                   rf"\(\d+ bytes\) of memory; {least} devices like these would do")
         # On one device the shortage is known: what the leanest plan takes and the device lacks.
         lack = min(plan["bytes"] for plan in one["front"]) - memory
@@ -192,18 +212,20 @@ class Plan(DriverTest):
     def test_devices_that_no_mesh_divides(self):
         # Of 7 nothing divides: two layers, four heads, four samples of 16 tokens.
         self.assertRegex(self.refusal("--devices", 7, cluster=self.cluster(nodes=4)),
-                         r"--devices 7: no mesh divides .*, which has 2 layers, 4 heads and a global batch of 4 samples, among 7 devices: "
-                         r"say --devices \d or 8")
+                         r"--devices 7: no mesh of 7 devices divides .*, which has 2 layers, 4 heads, sequences of 16 tokens and a global "
+                         r"batch of 4 samples; try --devices \d or 8")
 
     def test_more_devices_than_there_are(self):
         self.assertIn("--devices 64: the cluster 'gpus' has 4: write a number up to that, or raise nodes[0].count",
                       self.refusal("--devices", 64))
 
     def test_constraints_that_contradict_each_other(self):
-        self.assertIn("--fix tp=4 and --fix dp=4: together they leave no plan for 4 devices; leave one of them out",
+        self.assertIn("--fix tp=4 and --fix dp=4: no plan for 4 devices meets both; leave out --fix tp=4, or take tp 1",
                       self.refusal("--fix", "tp=4", "--fix", "recompute=full", "--fix", "dp=4"))
-        self.assertRegex(self.refusal("--fix", "tp=3"), r"--fix tp=3: no plan of .* for 4 devices is like that; it may be 1, 2, 4")
-        self.assertIn("--set accumulation=3: no plan of ", self.refusal("--set", "accumulation=3"))
+        self.assertRegex(self.refusal("--fix", "tp=3"), r"--fix tp=3: no plan for 4 devices meets that, .*; leave it out, or take tp 1, 2 or 4")
+        self.assertIn("--set accumulation=3: no plan for 4 devices meets that, ", self.refusal("--set", "accumulation=3"))
+        self.assertRegex(self.refusal("--set", "accumulation=x", code=2), "--set accumulation=x: 'x' is no value of ")
+        self.assertIn("--set recompute=auto: a plan decides what is recomputed; leave it out", self.refusal("--set", "recompute=auto", code=2))
         self.assertIn("--fix zero4: ", self.refusal("--fix", "zero4", code=2))
 
     def test_a_single_candidate_is_said_to_be_one(self):
@@ -218,6 +240,14 @@ class Plan(DriverTest):
                               (["--timetable", "zbv"], "--fix 1f1b"), (["-n", "4"], "is an option of 'dtc run'")]:
             self.assertIn(answer, self.refusal(*words, code=2))
         self.assertIn("'--fix' is an option of 'dtc plan'", self.dtc("compile", MODEL, "--fix", "tp=2", code=2))
+
+    # (p-1)/m of the work is bubble: 1/2 of it, for which no cluster need be known. Of 1/4 nothing is said.
+    def test_advice_without_a_cluster(self):
+        words = ["compile", MODEL, *SMALL, "--mesh", "pp=2", "-o", self.directory / "program"]
+        advice = "advice: few-micro-batches: "
+        self.assertIn(advice, self.dtc(*words, "--set", "accumulation=2"))
+        self.assertNotIn(advice, self.dtc(*words, "--set", "accumulation=2", "--silence", "few-micro-batches"))
+        self.assertNotIn(advice, self.dtc(*words, "--set", "accumulation=4"))
 
     # Exposed communication over a slow link: something is said of it, and can be silenced.
     def test_advice_is_given_and_silenced(self):

@@ -166,7 +166,8 @@ std::string whyBefore(const Problem &problem, const Evaluated &first, const Eval
   std::string compared = comparedWith(first.seconds, second.seconds);
   bool isAsLong = compared == "equally long", isLonger = first.seconds > second.seconds;
   std::string bySeconds = fmt::format("its step is {}", compared);
-  if (second.seconds > first.seconds * (1 + aboutEqual))
+  auto [shorter, longer] = std::minmax(first.seconds, second.seconds);
+  if (longer > shorter * (1 + aboutEqual))
     return bySeconds;
   Ideas simpler = ideasOf(problem, first.candidate), other = ideasOf(problem, second.candidate);
   auto [one, two] = std::ranges::mismatch(simpler, other);

@@ -32,17 +32,14 @@ void addAdviceOptions(CLI::App &verb, AdviceOptions &options) {
       ->capture_default_str();
   verb.add_option("--reference-batch", options.referenceBatch,
                   "The global batch for which the learning rate was chosen, in samples: for advice on the rate")
-      ->check(CLI::PositiveNumber);
+      ->check(positiveNumber());
   verb.add_option("--reference-rate", options.referenceRate, "The learning rate that was chosen for it")
-      ->check(CLI::PositiveNumber);
+      ->check(positiveNumber());
 }
 
-std::vector<Finding> adviceOn(const AdviceOptions &options, const abi::Manifest &program, const timing::Layout &layout,
-                              const timing::Forecast &forecast, std::vector<double> sampleTokens) {
-  AdviceFacts facts{program, &layout, &forecast};
+std::vector<Finding> adviceOn(const AdviceOptions &options, AdviceFacts facts) {
   facts.referenceBatch = options.referenceBatch;
   facts.referenceRate = options.referenceRate;
-  facts.sampleTokens = std::move(sampleTokens);
   return advise(facts, options.silenced);
 }
 

@@ -21,9 +21,8 @@ struct AdviceOptions {
 /// --silence, --advice, --reference-batch and --reference-rate.
 void addAdviceOptions(CLI::App &verb, AdviceOptions &options);
 
-/// What there is to say of a program, its step and its data.
-std::vector<Finding> adviceOn(const AdviceOptions &options, const abi::Manifest &program, const timing::Layout &layout,
-                              const timing::Forecast &forecast, std::vector<double> sampleTokens = {});
+/// What there is to say of these facts, to which the options add their own.
+std::vector<Finding> adviceOn(const AdviceOptions &options, AdviceFacts facts);
 
 /// The lengths of a token file's documents, of a large one the first; empty where its format does not say where
 /// documents begin. Throws Error (BadInput) where there is no such file.

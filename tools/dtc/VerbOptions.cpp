@@ -1,5 +1,7 @@
 #include "tools/dtc/VerbOptions.h"
 
+#include <cmath>
+
 namespace dtc {
 
 template <class Take> static std::vector<CLI::Option *> addAll(CLI::App &verb, NamedOptions options, const Take &take) {
@@ -22,6 +24,15 @@ std::vector<CLI::Option *> handOn(CLI::App &verb, std::map<std::string, std::str
 
 CLI::Option *takeRepeated(CLI::Option *option, const char *type) {
   return option->type_name(type)->take_all()->allow_extra_args(false);
+}
+
+CLI::Validator positiveNumber() {
+  return {[](const std::string &text) {
+            double value = 0;
+            bool isNumber = CLI::detail::lexical_cast(text, value) && std::isfinite(value);
+            return isNumber && value > 0 ? "" : "'" + text + "' is not a number above 0";
+          },
+          "", ""};
 }
 
 } // namespace dtc

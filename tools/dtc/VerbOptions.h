@@ -24,4 +24,7 @@ std::vector<CLI::Option *> handOn(CLI::App &verb, std::map<std::string, std::str
 /// Lets an option be given several times, each time with one value, which help calls `type`.
 CLI::Option *takeRepeated(CLI::Option *option, const char *type);
 
+/// Accepts a finite number above 0.
+CLI::Validator positiveNumber();
+
 } // namespace dtc

@@ -210,7 +210,7 @@ void describeOn(const timing::Layout &layout, const CompiledProgram &compiled, c
       say("{}: {}\n", program, line);
   }
   if (options.advice.isShown())
-    printAdvice(adviceOn(options.advice, manifest, layout, forecast), options.advice.shown == "all");
+    printAdvice(adviceOn(options.advice, {manifest, &layout, &forecast}), options.advice.shown == "all");
 }
 
 /// For processors the device's memory is the host's.
@@ -260,6 +260,8 @@ void compileToProgram(const CompileVerbOptions &options) {
     say("{}: timetable: {}\n", options.output, timetableText(*chosen));
   if (layout && !options.isTooLarge)
     describeOn(*layout, program, options);
+  else if (!layout && options.advice.isShown()) // of what needs no cluster
+    printAdvice(adviceOn(options.advice, {program.manifest}), options.advice.shown == "all");
   if (program.manifest.model_directory().empty())
     say("{}: it has no weights: {} seeded initialisation\n", options.request.model,
         options.request.generate ? "it generates from" : "training starts from");

@@ -1,12 +1,12 @@
 // dtc plan: which mesh, strategy, timetable and recomputation a model should have on a cluster, and why.
 #include "tools/dtc/AdviceOptions.h"
-#include "tools/dtc/Colour.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/Targets.h"
 #include "tools/dtc/VerbOptions.h"
 #include "tools/dtc/Verbs.h"
 #include "tools/dtc/plan/ClusterSize.h"
 #include "tools/dtc/plan/Evaluator.h"
+#include "tools/dtc/plan/Placing.h"
 #include "tools/dtc/plan/PlanCommands.h"
 #include "tools/dtc/plan/PlanOptions.h"
 #include "tools/dtc/plan/PlanText.h"
@@ -15,7 +15,6 @@
 #include "tools/dtc/report/Page.h"
 #include "tools/dtc/verify/VerifyProgram.h"
 
-#include "runtime/abi/mesh.h"
 #include "runtime/config/training_config.h"
 #include "runtime/program/start/command_line.h"
 #include "runtime/support/error.h"
@@ -50,20 +49,6 @@ struct WholePlan {
   timing::Forecast forecast;
 };
 
-abi::Mesh meshOfPlan(const plans::Candidate &plan) {
-  abi::Mesh mesh;
-  auto add = [&](const std::string &name, int64_t size) {
-    abi::Axis &axis = *mesh.add_axes();
-    axis.set_name(name);
-    axis.set_size(size);
-  };
-  for (const plans::MeshAxis &axis : plan.mesh)
-    add(axis.name, axis.size);
-  if (plan.mesh.empty())
-    add("dp", 1);
-  return mesh;
-}
-
 CompileRequest requestOf(const PlanVerbOptions &options) {
   CompileRequest request;
   request.model = options.model;
@@ -79,7 +64,7 @@ CompileRequest requestOf(const PlanVerbOptions &options) {
 std::unique_ptr<WholePlan> compileWhole(const PlanVerbOptions &options, const PlannedNumber &number) {
   const PlanRow &row = number.rows.front();
   const plans::Candidate &plan = row.plan.candidate;
-  timing::Layout layout(number.problem.cluster, meshOfPlan(plan));
+  timing::Layout layout(number.problem.cluster, meshOf(plan));
   CompileRequest request = requestOf(options);
   request.mesh = plan.meshText();
   request.strategy = plan.strategyText();
@@ -117,7 +102,11 @@ std::vector<int64_t> numbersFor(const PlanVerbOptions &options, PlanSearch &sear
     std::optional<PlanSearch::Least> least = search.leastDevices(1, all, options.effort);
     answer.isLeast = least.has_value();
     answer.isLeastProven = least && least->isProven;
-    return {least ? least->devices : all}; // where none is enough, the error says by how much
+    if (least)
+      return {least->devices};
+    while (all > 1 && plans::isEmpty(search.problemOf(all), search.constraints()))
+      --all;
+    return {all}; // where none is enough, the error says by how much
   }
   if (options.devices == allDevicesWord)
     return {all};
@@ -140,7 +129,9 @@ void planNumbers(PlanSearch &search, const std::vector<int64_t> &numbers, const 
       if (numbers.size() == 1 || error.exitCode() != ExitCode::BadInput)
         throw;
       first = first ? first : error;
-      answer.numbers.emplace_back().problem = search.problemOf(devices);
+      PlannedNumber &number = answer.numbers.emplace_back();
+      number.problem = search.problemOf(devices);
+      number.refusal = error.what();
     }
   auto fitting = std::ranges::find_if(answer.numbers, &PlannedNumber::fits);
   if (fitting != answer.numbers.end())
@@ -152,15 +143,13 @@ void planNumbers(PlanSearch &search, const std::vector<int64_t> &numbers, const 
 
 /// With a date the fewest devices that keep it; otherwise those with the shortest step.
 size_t proposedNumber(const PlanAnswer &answer) {
-  constexpr double day = 86400;
   std::optional<size_t> best;
   for (size_t i = 0; i < answer.numbers.size(); ++i) {
     const PlannedNumber &number = answer.numbers[i];
     if (!number.fits())
       continue;
     double step = number.best().seconds;
-    if (answer.target.days > 0 &&
-        step * answer.target.tokens / number.problem.model.tokens() <= answer.target.days * day)
+    if (answer.target.days > 0 && isInTime(answer.target, step, number.problem.model.tokens()))
       return i;
     if (!best || step < answer.numbers[*best].best().seconds)
       best = i;
@@ -279,8 +268,10 @@ PlanAnswer findPlans(const PlanVerbOptions &options, Evaluator &evaluator, const
   planNumbers(search, numbersFor(options, search, answer), options.model, answer);
   answer.proposed = proposedNumber(answer);
   PlannedNumber &number = answer.numbers[answer.proposed];
+  PopularPlans popular = evaluatePopular(search, number.problem);
+  addToTable(number, popular);
   refine(evaluator, options.refine, number);
-  answer.popular = popularPlans(search, number);
+  answer.popular = popularVerdicts(search, number, popular);
   if (options.front || !options.report.empty())
     answer.front = frontOf(search, answer);
   answer.simulated = search.evaluatedCount();
@@ -301,17 +292,21 @@ void plan(PlanVerbOptions &options) {
   PlanAnswer answer = findPlans(options, evaluator, cluster);
   const PlannedNumber &number = answer.number();
   std::unique_ptr<WholePlan> whole = compileWhole(options, number);
-  answer.isWhole = true;
+  answer.wholeSeconds = whole->forecast.seconds;
   CommandWords words = wordsOf(options);
   answer.compileCommand = compileCommand(words, number.best().candidate);
   answer.runCommand = runCommand(words, number.problem);
+  answer.notes = commandNotes(words, number.problem);
   if (!options.output.empty())
     publishText(options.output,
                 number.rows.front().choices.empty() ? whole->program.manifest.choices() : number.rows.front().choices);
   answer.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   std::vector<Finding> findings;
-  if (options.advice.isShown())
-    findings = adviceOn(options.advice, whole->program.manifest, whole->layout, whole->forecast, std::move(lengths));
+  if (options.advice.isShown()) {
+    AdviceFacts facts{whole->program.manifest, &whole->layout, &whole->forecast};
+    facts.sampleTokens = std::move(lengths);
+    findings = adviceOn(options.advice, std::move(facts));
+  }
   nlohmann::ordered_json json = toJson(answer);
   json["advice"] = toJson(findings);
   if (!options.report.empty()) {
@@ -324,9 +319,6 @@ void plan(PlanVerbOptions &options) {
     return;
   }
   printPlan(answer);
-  if (options.output.empty())
-    say("  With -o FILE, the first command also has the cut, recomputation and order of the plan above; otherwise 'dtc "
-        "compile' looks for its own.\n");
   printAdvice(findings, options.advice.shown == "all");
 }
 

@@ -275,7 +275,7 @@ void dtc::addSimulate(CLI::App &app, int &exitCode) {
       ->excludes(scale);
   verb->add_option("--fail-over", options->failOver, "End with exit code 9 when a step takes longer than that")
       ->excludes(scale)
-      ->check(CLI::PositiveNumber)
+      ->check(positiveNumber())
       ->type_name("SECONDS");
   verb->add_flag("--json", options->json, "Answer for a program");
   verb->callback([options, &exitCode] { exitCode = simulateModel(*options); });

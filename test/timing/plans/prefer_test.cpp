@@ -118,6 +118,10 @@ TEST(WhyBefore, SaysWhatElseDecides) {
   second.seconds = 1.02;
   EXPECT_EQ(whyBefore(twoNodes(), first, second), "it has no pipeline, and its step is 2.0% shorter");
   EXPECT_EQ(whyBefore(twoNodes(), second, first), "its step is 2.0% longer"); // nothing is in its favour
+  // A simpler plan is worth 3%, and no more.
+  second.seconds = 0.9;
+  EXPECT_EQ(whyBefore(twoNodes(), first, second), "its step is 11% longer");
+  second.seconds = 1.02;
   second.lack = 12.5e9;
   EXPECT_EQ(whyBefore(twoNodes(), first, second), "the other does not fit: it lacks 12.5 GB");
   second.problem = "there are no stages";

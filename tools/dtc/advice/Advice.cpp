@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdio>
 #include <functional>
 
 namespace dtc {
@@ -49,6 +50,8 @@ std::vector<Finding> advise(const AdviceFacts &facts, const std::vector<std::str
 
 void printAdvice(const std::vector<Finding> &findings, bool all) {
   size_t shown = all ? findings.size() : std::min(findings.size(), shownAdvice);
+  if (shown > 0)
+    std::fflush(stdout); // what it is about comes first where both lead to one file
   for (const Finding &finding : std::span(findings).first(shown))
     tellNews(fmt::format("advice: {}: {}; {}", finding.name, finding.text, finding.remedy));
   if (shown < findings.size())

@@ -4,8 +4,7 @@
 
 namespace dtc {
 
-/// Of one node.
-static int64_t devicesOf(const timing::Nodes &nodes) {
+int64_t devicesOf(const timing::Nodes &nodes) {
   return timing::isOfProcessors(nodes) ? nodes.cores() : nodes.devices();
 }
 

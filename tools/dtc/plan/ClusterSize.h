@@ -7,6 +7,9 @@
 
 namespace dtc {
 
+/// Of one of these nodes: its devices, or a processor's cores.
+int64_t devicesOf(const timing::Nodes &nodes);
+
 /// All devices of a cluster: those of GPUs' nodes, and the cores of processors', which ranks may outnumber.
 int64_t deviceCount(const timing::Cluster &cluster);
 

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string_view>
 
 namespace dtc {
 
@@ -23,6 +24,8 @@ std::string sizesText(const plans::ModelFacts &model) {
   add(model.heads, "head", "heads");
   if (model.keyHeads != model.heads)
     add(model.keyHeads, "head of keys", "heads of keys");
+  if (model.sequence > 0)
+    sizes.push_back(fmt::format("sequences of {} token{}", model.sequence, model.sequence == 1 ? "" : "s"));
   std::string batch = fmt::format("a global batch of {} sample{}", model.batch, model.batch == 1 ? "" : "s");
   return sizes.empty() ? batch : fmt::format("{} and {}", fmt::join(sizes, ", "), batch);
 }
@@ -49,15 +52,36 @@ static std::string nearbyNumbers(const Problem &problem, const std::vector<Const
   return fmt::format("{}", fmt::join(numbers, " or "));
 }
 
+/// "a", "a and b", "a, b and c".
+static std::string listed(const std::vector<std::string> &words, std::string_view last) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == words.size() ? fmt::format(" {} ", last) : ", ") + words[i];
+  return text;
+}
+
 static std::string quoted(const std::vector<Constraint> &constraints) {
   std::vector<std::string> texts;
   texts.reserve(constraints.size());
   for (const Constraint &constraint : constraints)
     texts.push_back(constraint.text);
-  return fmt::format("{}", fmt::join(texts, " and "));
+  return listed(texts, "and");
 }
 
-/// For a fixed number that nothing fits: "; with tp 1, 2 or 4 there are plans".
+/// Constraints that leave nothing together, and of which any other is needed for that.
+static std::vector<Constraint> contradiction(const Problem &problem, std::vector<Constraint> constraints) {
+  for (size_t i = 0; i < constraints.size();) {
+    std::vector<Constraint> others = constraints;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    if (plans::isEmpty(problem, others))
+      constraints = std::move(others);
+    else
+      ++i;
+  }
+  return constraints;
+}
+
+/// For a fixed number that must give way: ", or take tp 1, 2 or 4".
 static std::string otherValues(const Problem &problem, std::vector<Constraint> constraints,
                                const Constraint &conflicting) {
   bool isNumber =
@@ -65,41 +89,43 @@ static std::string otherValues(const Problem &problem, std::vector<Constraint> c
   if (!conflicting.isFixed || !isNumber)
     return "";
   auto its = std::ranges::find(constraints, conflicting.text, &Constraint::text);
-  std::vector<int64_t> values;
+  std::vector<std::string> values;
   for (int64_t value = 1; its != constraints.end() && value <= std::max(problem.devices, problem.model.batch);
        ++value) {
     if (problem.devices % value != 0 && problem.model.batch % value != 0)
       continue; // axes divide the devices, micro-batches the batch
     its->value = std::to_string(value);
     if (!plans::isEmpty(problem, constraints))
-      values.push_back(value);
+      values.push_back(its->value);
   }
   if (values.empty())
     return "";
-  return fmt::format("; it may be {}", fmt::join(values, ", "));
+  return fmt::format(", or take {} {}", conflicting.dimension, listed(values, "or"));
 }
 
 void requireCandidates(const Problem &problem, const std::vector<Constraint> &constraints) {
   if (!plans::isEmpty(problem, constraints))
     return;
+  const plans::ModelFacts &model = problem.model;
+  std::string devices = fmt::format("{} device{}", problem.devices, problem.devices == 1 ? "" : "s");
   if (plans::isEmpty(problem, {})) {
     std::string nearby = nearbyNumbers(problem, constraints);
     throw Error(ExitCode::BadInput,
-                fmt::format("--devices {}: no mesh divides {}, which has {}, among {} devices{}", problem.devices,
-                            problem.model.name, sizesText(problem.model), problem.devices,
-                            nearby.empty() ? "; another batch might (--set global_batch=N)"
-                                           : fmt::format(": say --devices {}", nearby)));
+                fmt::format("--devices {}: no mesh of {} divides {}, which has {}; {}", problem.devices, devices,
+                            model.name, sizesText(model),
+                            nearby.empty() ? "try another batch, as in --set global_batch=N"
+                                           : fmt::format("try --devices {}", nearby)));
   }
-  std::vector<Constraint> conflict = plans::smallestConflict(problem, constraints);
+  std::vector<Constraint> givesWay = plans::smallestConflict(problem, constraints);
+  // Where several must give way, there are several contradictions.
+  std::vector<Constraint> conflict = givesWay.size() == 1 ? contradiction(problem, constraints) : constraints;
+  std::string values = givesWay.size() == 1 ? otherValues(problem, constraints, givesWay.front()) : "";
   if (conflict.size() == 1)
-    throw Error(ExitCode::BadInput,
-                fmt::format("{}: no plan of {}, which has {}, for {} devices is like that{}{}", quoted(conflict),
-                            problem.model.name, sizesText(problem.model), problem.devices,
-                            constraints.size() > 1 ? ", given the other constraints" : "",
-                            otherValues(problem, constraints, conflict.front())));
+    throw Error(ExitCode::BadInput, fmt::format("{}: no plan for {} meets that, because {} has {}; leave it out{}",
+                                                quoted(conflict), devices, model.name, sizesText(model), values));
   throw Error(ExitCode::BadInput,
-              fmt::format("{}: together they leave no plan for {} devices; leave {} out", quoted(conflict),
-                          problem.devices, conflict.size() == 2 ? "one of them" : "some of them"));
+              fmt::format("{}: no plan for {} meets {}; leave out {}{}", quoted(conflict), devices,
+                          conflict.size() == 2 ? "both" : "all of them", quoted(givesWay), values));
 }
 
 } // namespace dtc

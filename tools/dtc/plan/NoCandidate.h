@@ -9,11 +9,12 @@
 
 namespace dtc {
 
-/// Throws Error (BadInput) where no candidate is possible. Says which numbers of devices nearby have candidates, or the
-/// smallest set of constraints that must give way; where that is one constraint with a number, which numbers would do.
+/// Throws Error (BadInput) where no candidate is possible. Says which numbers of devices nearby have candidates, or which
+/// constraints contradict each other and the smallest set that must give way; where that is one constraint with a
+/// number, which numbers would do.
 void requireCandidates(const plans::Problem &problem, const std::vector<plans::Constraint> &constraints);
 
-/// "12 layers, 12 heads and a global batch of 8 samples".
+/// "12 layers, 12 heads, sequences of 1024 tokens and a global batch of 8 samples".
 std::string sizesText(const plans::ModelFacts &model);
 
 } // namespace dtc

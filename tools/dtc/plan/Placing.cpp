@@ -75,7 +75,7 @@ std::unique_ptr<LogicalStep> stepOf(Model model, const CompileRequest &request, 
   return step;
 }
 
-static abi::Mesh meshOf(const plans::Candidate &candidate) {
+abi::Mesh meshOf(const plans::Candidate &candidate) {
   abi::Mesh mesh;
   auto add = [&](const std::string &name, int64_t size) {
     abi::Axis &axis = *mesh.add_axes();

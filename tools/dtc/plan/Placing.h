@@ -63,6 +63,9 @@ std::unique_ptr<PlacedStep> placeStep(std::shared_ptr<LogicalStep> step, const C
                                       const timing::Cluster &cluster, double margin,
                                       const plans::Candidate &candidate);
 
+/// "dp=1" where there is no axis.
+abi::Mesh meshOf(const plans::Candidate &candidate);
+
 /// Whether it is a pipeline.
 bool hasStages(const plans::Candidate &candidate);
 

@@ -24,10 +24,15 @@ struct PlannedNumber {
   plans::Outcome outcome;    ///< of the search for the best one; rows may have others, too
   std::vector<PlanRow> rows; ///< first the one that is proposed, then others by their steps; none: nothing fits
   int64_t refined = 0;       ///< of the rows
+  std::string refusal;       ///< why there is no candidate; empty: there are some, even if none fits
 
   int64_t devices() const { return problem.devices; }
   bool fits() const { return !rows.empty(); }
   const plans::Evaluated &best() const { return rows.front().plan; }
+  /// Candidates of which there is no program, as trying to compile them showed.
+  int64_t impossible() const;
+  /// Candidates that were neither simulated nor excluded by a bound, because enough had been simulated.
+  int64_t untried() const;
 };
 
 /// A layout that many teams would try first.
@@ -60,7 +65,8 @@ struct PlanAnswer {
   int64_t simulated = 0;               ///< candidates of all numbers, each once
   double seconds = 0;                  ///< that all of it took
   std::string compileCommand, runCommand;
-  bool isWhole = false; ///< the proposed plan was compiled, certified and simulated whole
+  std::vector<std::string> notes; ///< what to know before copying them
+  double wholeSeconds = 0; ///< of a step of the proposed plan, compiled, certified and simulated whole; 0: it was not
 
   const PlannedNumber &number() const { return numbers[proposed]; }
   const plans::Evaluated &best() const { return number().best(); }
@@ -70,8 +76,17 @@ struct PlanAnswer {
 double trainingSeconds(const PlanAnswer &answer, double step);
 /// What that costs; `devices` are paid for all the time.
 double trainingCost(const PlanAnswer &answer, double step, int64_t devices);
+/// Whether a training ends within PlanTarget::days at a step of this length on a model with `tokens` a step.
+bool isInTime(const PlanTarget &target, double step, double tokens);
 
-/// "3.4 h", "34 days".
+/// Whether a bound is one of bytes; the others are of seconds.
+bool isOfBytes(const plans::PrunedBy &pruned);
+
+/// "27.2 min", "3.4 h", "34 days".
 std::string durationText(double seconds);
+/// "7,952", "124.4 million", "300 billion".
+std::string quantityText(double count);
+/// "$7.25", "$1,234".
+std::string costText(double cost);
 
 } // namespace dtc

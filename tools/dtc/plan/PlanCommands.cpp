@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -52,41 +53,52 @@ std::string compileCommand(const CommandWords &words, const plans::Candidate &pl
   return fmt::format("{}", fmt::join(quoted, " "));
 }
 
-/// How many nodes the plan's ranks fill, and how many ranks are on the fullest.
-static std::pair<int64_t, int64_t> nodesOf(const plans::Problem &problem) {
-  const timing::Cluster &cluster = problem.cluster;
-  if (timing::isOfProcessors(cluster.nodes(0))) { // in equal blocks
-    int64_t nodes = std::min(timing::nodeCount(cluster), problem.devices);
-    int64_t each = (problem.devices + nodes - 1) / nodes;
-    return {(problem.devices + each - 1) / each, each};
+/// Of each node that has any. Ranks fill nodes in their order.
+static std::vector<int64_t> ranksOfNodes(const plans::Problem &problem) {
+  abi::Mesh mesh;
+  abi::Axis &axis = *mesh.add_axes();
+  axis.set_name("dp");
+  axis.set_size(problem.devices);
+  timing::Layout layout(problem.cluster, mesh);
+  std::vector<int64_t> ranks;
+  for (int64_t rank = 0; rank < layout.ranks(); ++rank) {
+    if (rank == 0 || layout.nodeOf(rank) != layout.nodeOf(rank - 1))
+      ranks.push_back(0);
+    ++ranks.back();
   }
-  int64_t left = problem.devices, count = 0, most = 0;
-  for (const timing::Nodes &nodes : cluster.nodes()) {
-    if (left <= 0)
-      break;
-    int64_t each = nodes.devices(), used = std::min<int64_t>(nodes.count(), (left + each - 1) / each);
-    most = std::max(most, std::min(each, left));
-    left -= used * each;
-    count += used;
-  }
-  return {count, most};
+  return ranks;
 }
 
 std::string runCommand(const CommandWords &words, const plans::Problem &problem) {
-  constexpr int64_t fewHosts = 4;
+  constexpr size_t fewHosts = 4;
   std::string program = shellWord(programNameFor(words.model));
   std::string data = words.data.empty() ? "FILE" : shellWord(words.data);
-  auto [nodes, each] = nodesOf(problem);
-  if (nodes == 1)
+  std::vector<int64_t> nodes = ranksOfNodes(problem);
+  if (nodes.size() == 1)
     return fmt::format("dtc run {} --data {}", program, data);
-  if (nodes > fewHosts)
+  if (nodes.size() > fewHosts && std::ranges::count(nodes, nodes.front()) == std::ssize(nodes))
     return fmt::format("DTC_TOKEN=$(openssl rand -hex 32) srun --nodes={} --ntasks={} --ntasks-per-node={} ./{} --data "
                        "{}",
-                       nodes, problem.devices, each, program, data);
+                       nodes.size(), problem.devices, nodes.front(), program, data);
   std::vector<std::string> hosts;
-  for (int64_t node = 0, left = problem.devices; node < nodes; ++node, left -= each)
-    hosts.push_back(fmt::format("node{}:{}", node + 1, std::min(each, left)));
+  for (int64_t ranks : nodes)
+    hosts.push_back(fmt::format("node{}:{}", hosts.size() + 1, ranks));
   return fmt::format("dtc run --hosts {} {} --data {}", fmt::join(hosts, ","), program, data);
+}
+
+std::vector<std::string> commandNotes(const CommandWords &words, const plans::Problem &problem) {
+  std::vector<std::string> notes;
+  if (words.data.empty())
+    notes.emplace_back("FILE: a token file, as 'dtc data pack' writes it");
+  if (std::string run = runCommand(words, problem); run.find(" --hosts ") != std::string::npos)
+    notes.emplace_back("node1, ...: the names of your hosts; they share this folder, or have copies of the program and "
+                       "the data");
+  else if (run.find(" srun ") != std::string::npos)
+    notes.emplace_back("srun: within an allocation, as of sbatch, in a folder that its nodes share");
+  if (words.choicesFile.empty())
+    notes.emplace_back("with -o FILE the first command takes the plan's own cut, recomputation, order and buckets; "
+                       "without it 'dtc compile' looks for its own");
+  return notes;
 }
 
 } // namespace dtc

@@ -27,8 +27,11 @@ std::string targetFor(const timing::Cluster &cluster);
 /// takes that order and looks for no other.
 std::string compileCommand(const CommandWords &words, const plans::Candidate &plan);
 
-/// On one host `dtc run`; on up to four `dtc run --hosts`, with names to replace; on more `srun`, with a token by which
-/// the hosts know each other (docs/hosts.md).
+/// On one host `dtc run`; on up to four, or where they have unequal numbers of ranks, `dtc run --hosts`, with names to
+/// replace; otherwise `srun`, with a token by which the hosts know each other (docs/hosts.md).
 std::string runCommand(const CommandWords &words, const plans::Problem &problem);
+
+/// What to know before copying the commands: what to replace in them, and what the first one leaves open.
+std::vector<std::string> commandNotes(const CommandWords &words, const plans::Problem &problem);
 
 } // namespace dtc

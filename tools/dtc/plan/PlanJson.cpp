@@ -1,11 +1,8 @@
 // The answer of a plan for programs (docs/json.md).
-#include "timing/plans/bounds.h"
 #include "tools/dtc/plan/PlanText.h"
 #include "tools/dtc/plan/WhyNot.h"
 
 #include <nlohmann/json.hpp>
-
-#include <algorithm>
 
 using nlohmann::ordered_json;
 
@@ -38,10 +35,8 @@ static ordered_json planJson(const plans::Evaluated &plan) {
 }
 
 static ordered_json prunedJson(const plans::PrunedBy &pruned) {
-  auto bound = std::ranges::find(plans::bounds(), pruned.bound, &plans::Bound::name);
-  bool isBytes = bound != plans::bounds().end() && bound->of == plans::Bound::Of::Bytes;
   ordered_json json = {{"bound", std::string(pruned.bound)}, {"plans", pruned.candidates}};
-  json[isBytes ? "closest_bytes" : "closest_seconds"] = pruned.closest;
+  json[isOfBytes(pruned) ? "closest_bytes" : "closest_seconds"] = pruned.closest;
   return json;
 }
 
@@ -49,7 +44,10 @@ static ordered_json numberJson(const PlanAnswer &answer, const PlannedNumber &nu
   ordered_json json = {{"devices", number.devices()},
                        {"considered", number.outcome.considered},
                        {"simulated", number.outcome.evaluated.size()},
+                       {"impossible", number.impossible()},
+                       {"untried", number.untried()},
                        {"complete", number.outcome.isComplete},
+                       {"problem", number.refusal},
                        {"room_bytes", plans::roomOf(number.problem)},
                        {"pruned", ordered_json::array()},
                        {"refined", number.refined},
@@ -69,6 +67,21 @@ static ordered_json numberJson(const PlanAnswer &answer, const PlannedNumber &nu
   return json;
 }
 
+/// Null where nothing was said about the training.
+static ordered_json targetJson(const PlanAnswer &answer) {
+  const PlanTarget &target = answer.target;
+  if (target.tokens == 0)
+    return nullptr;
+  ordered_json json = {{"tokens", target.tokens}};
+  if (target.days > 0) {
+    json["days"] = target.days;
+    json["kept"] = isInTime(target, answer.best().seconds, answer.number().problem.model.tokens());
+  }
+  if (target.price > 0)
+    json["price"] = target.price;
+  return json;
+}
+
 ordered_json toJson(const PlanAnswer &answer) {
   const PlannedNumber &number = answer.number();
   ordered_json json = {{"model", answer.model},
@@ -77,18 +90,21 @@ ordered_json toJson(const PlanAnswer &answer) {
                        {"tokens", number.problem.model.tokens()},
                        {"given", answer.given},
                        {"constraints", answer.constraints},
+                       {"target", targetJson(answer)},
                        {"devices", number.devices()},
                        {"least_devices", answer.isLeast},
                        {"least_is_proven", answer.isLeast && answer.isLeastProven},
                        {"simulated", answer.simulated},
                        {"seconds", answer.seconds},
                        {"proposed", planJson(number.best())},
-                       {"certified", answer.isWhole},
+                       {"certified", answer.wholeSeconds > 0},
+                       {"whole_seconds", answer.wholeSeconds},
                        {"numbers", ordered_json::array()},
                        {"why", ordered_json::object()},
                        {"popular", ordered_json::array()},
                        {"front", ordered_json::array()},
-                       {"commands", {answer.compileCommand, answer.runCommand}}};
+                       {"commands", {answer.compileCommand, answer.runCommand}},
+                       {"notes", answer.notes}};
   for (const PlannedNumber &each : answer.numbers)
     json["numbers"].push_back(numberJson(answer, each));
   if (number.rows.size() > 1) {

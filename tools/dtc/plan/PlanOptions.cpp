@@ -94,12 +94,12 @@ static void addSearchOptions(CLI::App &verb, PlanVerbOptions &options) {
 static void addGoal(CLI::App &verb, PlanVerbOptions &options) {
   CLI::Option *tokens = verb.add_option("--tokens", options.goal.tokens,
                                         "How many tokens the training takes, as in 300e9: plans say how long that is")
-                            ->check(CLI::PositiveNumber);
+                            ->check(positiveNumber());
   verb.add_option("--days", options.goal.days, "In how many days: which plans, and which number of devices, keep that")
-      ->check(CLI::PositiveNumber)
+      ->check(positiveNumber())
       ->needs(tokens);
   verb.add_option("--price", options.goal.price, "What a device costs an hour: plans say what the training costs")
-      ->check(CLI::PositiveNumber)
+      ->check(positiveNumber())
       ->needs(tokens);
 }
 
@@ -129,6 +129,21 @@ void addPlanOptions(CLI::App &verb, PlanVerbOptions &options) {
   verb.add_flag("--json", options.json, "Answer for a program");
 }
 
+/// `fix`: the same as --fix takes it. Throws Error (Usage), which names the setting.
+static plans::Constraint fixedBySetting(const std::string &assignment, const std::string &fix) {
+  std::string given = "--set " + assignment;
+  if (fix == "recompute=auto")
+    throw Error(ExitCode::Usage, given + ": a plan decides what is recomputed; leave it out");
+  try {
+    plans::Constraint fixed = plans::parseConstraint(fix, /*isFixed=*/true);
+    fixed.text = given;
+    return fixed;
+  } catch (const Error &error) {
+    std::string text = error.what(), named = "--fix " + fix;
+    throw Error(error.exitCode(), text.starts_with(named) ? given + text.substr(named.size()) : given + ": " + text);
+  }
+}
+
 void completeOptions(PlanVerbOptions &options, const timing::Cluster &cluster) {
   for (const std::string &text : options.fixed)
     options.constraints.push_back(plans::parseConstraint(text, /*isFixed=*/true));
@@ -141,9 +156,7 @@ void completeOptions(PlanVerbOptions &options, const timing::Cluster &cluster) {
       options.given.push_back(assignment);
       continue;
     }
-    plans::Constraint fixed = plans::parseConstraint(dimension + assignment.substr(equals), /*isFixed=*/true);
-    fixed.text = "--set " + assignment;
-    options.constraints.push_back(fixed);
+    options.constraints.push_back(fixedBySetting(assignment, dimension + assignment.substr(equals)));
   }
   if (options.target.empty())
     options.target = targetFor(cluster);

@@ -26,6 +26,16 @@ static std::string problemsText(const plans::Outcome &outcome) {
   return its == outcome.evaluated.end() ? "" : fmt::format("; {}: {}", its->candidate.text(), its->problem);
 }
 
+/// What of a device's memory plans may have, if that is not all of it.
+static std::string limitsText(const plans::Problem &problem) {
+  std::string text;
+  if (problem.margin > 0)
+    text += fmt::format("; --margin {:.3g} leaves {:.3g}% of the memory free", problem.margin, 100 * problem.margin);
+  if (problem.memoryLimit > 0)
+    text += fmt::format("; --memory-limit lets a rank have {}", bytesText(static_cast<double>(problem.memoryLimit)));
+  return text;
+}
+
 void refuseTooSmall(PlanSearch &search, const PlannedNumber &found, const std::string &model) {
   constexpr int64_t factor = 64, most = 64;
   int64_t devices = found.devices();
@@ -34,17 +44,18 @@ void refuseTooSmall(PlanSearch &search, const PlannedNumber &found, const std::s
   auto lack = search.leastLack(found.problem);
   if (!lack)
     throw Error(ExitCode::BadInput, text + problemsText(found.outcome));
-  text += fmt::format("; {}, which lacks least, lacks {}{} ({:.0f} bytes) of memory", lack->candidate.text(),
+  text += fmt::format("; the closest, {}, lacks {}{} ({:.0f} bytes) of memory", lack->candidate.text(),
                       lack->isBound ? "at least " : "", bytesText(lack->bytes), std::ceil(lack->bytes));
   if (std::string constraint = constraintInTheWay(search, devices); !constraint.empty())
-    throw Error(ExitCode::BadInput, fmt::format("{}; without {} there is a plan that fits", text, constraint));
+    throw Error(ExitCode::BadInput, fmt::format("{}; without {} there is a plan that fits{}", text, constraint,
+                                                limitsText(found.problem)));
   std::optional<PlanSearch::Least> least = search.leastDevices(devices + 1, factor * devices, most, /*mayGrow=*/true);
   if (!least)
     text += fmt::format("; nor does any on up to {} devices", factor * devices);
   else
     text += fmt::format("; {} device{} like these would do{}", least->devices, least->devices == 1 ? "" : "s",
                         least->isProven ? ", and no fewer" : ", maybe fewer");
-  throw Error(ExitCode::BadInput, text);
+  throw Error(ExitCode::BadInput, text + limitsText(found.problem));
 }
 
 } // namespace dtc

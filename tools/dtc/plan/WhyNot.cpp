@@ -1,8 +1,8 @@
 #include "tools/dtc/plan/WhyNot.h"
 
-#include "timing/cluster/extents.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/forecast/ForecastText.h"
+#include "tools/dtc/plan/ClusterSize.h"
 #include "tools/dtc/plan/NoCandidate.h"
 
 #include <fmt/format.h>
@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <set>
 
 namespace dtc {
 
@@ -50,7 +51,7 @@ struct Family {
 int64_t devicesOfNode(const Problem &problem) {
   int64_t least = problem.devices;
   for (const timing::Nodes &nodes : problem.cluster.nodes())
-    least = std::min<int64_t>(least, timing::isOfProcessors(nodes) ? nodes.cores() : nodes.devices());
+    least = std::min(least, devicesOf(nodes));
   return least;
 }
 
@@ -158,6 +159,16 @@ std::string differencesText(const Evaluated &other, const Evaluated &proposed) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+/// "12.0% longer", "2.21 times as long".
+static std::string lengthText(double ratio) {
+  constexpr double times = 2, hardly = 0.0005;
+  if (ratio >= times)
+    return fmt::format("{:.3g} times as long", ratio);
+  if (std::abs(ratio - 1) < hardly)
+    return "as long";
+  return fmt::format("{:.1f}% {}", 100 * std::abs(ratio - 1), ratio < 1 ? "shorter" : "longer");
+}
+
 std::string verdictOn(const Problem &problem, const Evaluated &other, const Evaluated &proposed) {
   if (!other.problem.empty())
     return "not possible: " + other.problem;
@@ -166,19 +177,17 @@ std::string verdictOn(const Problem &problem, const Evaluated &other, const Eval
                        bytesText(other.lack));
   if (other.candidate == proposed.candidate)
     return "it is the plan that is proposed";
-  std::string text = fmt::format("its step is {:.1f}% {}", 100 * std::abs(other.seconds / proposed.seconds - 1),
-                                 other.seconds < proposed.seconds ? "shorter" : "longer");
+  std::string text = "its step is " + lengthText(other.seconds / proposed.seconds);
   if (std::string differences = differencesText(other, proposed); !differences.empty())
     text += ": " + differences;
   if (other.seconds <= proposed.seconds * (1 + plans::aboutEqual))
-    text += "; of the one proposed: " + plans::whyBefore(problem, proposed, other);
+    text += "; the one proposed is preferred: " + plans::whyBefore(problem, proposed, other);
   return text;
 }
 
-std::vector<Popular> popularPlans(PlanSearch &search, const PlannedNumber &planned) {
-  if (planned.devices() == 1 || !planned.fits())
+PopularPlans evaluatePopular(PlanSearch &search, const Problem &problem) {
+  if (problem.devices == 1)
     return {};
-  const Problem &problem = planned.problem;
   plans::BoundContext context(problem);
   std::vector<Promising> found(std::size(families));
   plans::forEachCandidate(problem, search.constraints(), [&](const Candidate &candidate) {
@@ -186,32 +195,60 @@ std::vector<Popular> popularPlans(PlanSearch &search, const PlannedNumber &plann
       if (families[i].contains(problem, candidate))
         found[i].add(candidate, plans::leastOf(context, candidate), context.roomFor(candidate));
   });
+  PopularPlans all;
+  for (const Promising &promising : found) {
+    std::vector<Candidate> candidates;
+    if (promising.smallest)
+      candidates.push_back(promising.smallest->candidate);
+    for (const Promising::Bounded &each : promising.fastest)
+      candidates.push_back(each.candidate);
+    all.push_back(search.evaluate(problem, candidates));
+  }
+  return all;
+}
+
+std::vector<Popular> popularVerdicts(const PlanSearch &search, const PlannedNumber &planned,
+                                     const PopularPlans &evaluated) {
+  const Problem &problem = planned.problem;
   std::vector<Popular> all;
-  for (size_t i = 0; i < std::size(families); ++i) {
+  for (size_t i = 0; i < evaluated.size(); ++i) {
     Popular &its = all.emplace_back();
     its.name = families[i].name;
-    if (!found[i].smallest) {
+    std::vector<Evaluated> known = evaluated[i];
+    for (const PlanRow &row : planned.rows) // which may have been refined
+      if (families[i].contains(problem, row.plan.candidate))
+        known.push_back(row.plan);
+    if (known.empty()) {
       std::string misfit = families[i].misfit(problem);
       its.verdict = !misfit.empty()                ? "not possible: " + misfit
                     : search.constraints().empty() ? "not possible with " + sizesText(problem.model)
                                                    : "what was fixed or forbidden excludes it";
       continue;
     }
-    std::vector<Candidate> candidates = {found[i].smallest->candidate};
-    for (const Promising::Bounded &each : found[i].fastest)
-      candidates.push_back(each.candidate);
-    std::vector<Evaluated> evaluated = search.evaluate(problem, candidates);
-    // The table's plan may have been refined, and others of the family may have been evaluated.
-    for (const PlanRow &row : planned.rows)
-      if (families[i].contains(problem, row.plan.candidate))
-        evaluated.push_back(row.plan);
-    const Evaluated &best = bestOf(evaluated);
+    const Evaluated &best = bestOf(known);
     its.text = best.candidate.text();
     its.verdict = verdictOn(problem, best, planned.best());
     its.seconds = best.problem.empty() ? best.seconds : 0;
     its.lack = best.lack;
   }
   return all;
+}
+
+void addToTable(PlannedNumber &planned, const PopularPlans &evaluated, size_t rows) {
+  std::vector<Evaluated> all;
+  std::set<Candidate> has;
+  auto add = [&](const Evaluated &each) {
+    if (has.insert(each.candidate).second)
+      all.push_back(each);
+  };
+  for (const PlanRow &row : planned.rows)
+    add(row.plan);
+  for (const std::vector<Evaluated> &layout : evaluated)
+    std::ranges::for_each(layout, add);
+  planned.rows.clear();
+  for (size_t index : plans::ranked(planned.problem, all))
+    if (planned.rows.size() < rows)
+      planned.rows.push_back({all[index], ""});
 }
 
 } // namespace dtc

@@ -16,9 +16,20 @@ std::string differencesText(const plans::Evaluated &other, const plans::Evaluate
 /// which part of the step.
 std::string verdictOn(const plans::Problem &problem, const plans::Evaluated &other, const plans::Evaluated &proposed);
 
-/// Plain data parallelism; ZeRO-3 over all ranks; tensor parallelism within a node and data parallelism outside;
-/// Megatron-LM's tensor x pipeline x data; a pipeline alone. Of each the most promising candidates, by their bounds,
-/// are evaluated, and the best one counts. Empty for one device.
-std::vector<Popular> popularPlans(PlanSearch &search, const PlannedNumber &planned);
+/// What was evaluated of each popular layout, in their order. None of one layout: it has no candidate.
+using PopularPlans = std::vector<std::vector<plans::Evaluated>>;
+
+/// Evaluates plain data parallelism; ZeRO-3 over all ranks; tensor parallelism within a node and data parallelism
+/// outside; Megatron-LM's tensor x pipeline x data; a pipeline alone. Of each the most promising candidates, by their
+/// bounds. Empty for one device.
+PopularPlans evaluatePopular(PlanSearch &search, const plans::Problem &problem);
+
+/// Of each layout the best plan that was evaluated, or that is in the table, and why it loses.
+std::vector<Popular> popularVerdicts(const PlanSearch &search, const PlannedNumber &planned,
+                                     const PopularPlans &evaluated);
+
+/// A search that ended early may not have tried a popular layout that is better than what it found: then the table has
+/// it. `rows`: how many the table may have. Requires a number that has not been refined.
+void addToTable(PlannedNumber &planned, const PopularPlans &evaluated, size_t rows = PlanLimits().rows);
 
 } // namespace dtc

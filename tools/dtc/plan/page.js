@@ -3,13 +3,18 @@
 
 const planned = data.numbers.find((number) => number.devices === data.devices);
 
+/// Without an uncertainty in the cluster file there is no band, which is not a band of nothing.
+function bandText(plan) {
+  return plan.band > 0 ? `± ${number(100 * plan.band, 2)} %` : "not stated";
+}
+
 function drawHead() {
   const best = data.proposed;
   document.title = `${data.model} – dtc plan`;
   page.append(element("h1", {}, `${data.model} on ${data.cluster}`), element("p", {class: "subtitle"}, best.plan));
   const tiles = element("div", {class: "tiles"});
   for (const [text, label] of [[number(best.devices), "devices"], [seconds(best.seconds), "step, predicted"],
-    [number(100 * best.band, 2) + " %", "error band"], [scaled(data.tokens / best.seconds, ""), "tokens/s"],
+    [bandText(best), "error band"], [scaled(data.tokens / best.seconds, ""), "tokens/s"],
     [number(100 * best.mfu, 3) + " %", "model FLOPs utilisation"], [bytes(best.bytes), "memory a rank"],
     [number(planned.considered), "plans considered"], [number(planned.simulated), "plans simulated"]])
     tiles.append(tile(text, label));
@@ -48,7 +53,7 @@ function drawPlans() {
   const made = section("Plans", "The proposed one first, then others by the time of their steps. Exposed communication and bubble are " +
     "shares of the step.");
   made.append(table(["plan", "step", "band", "MFU", "exposed", "bubble", "memory of a rank"],
-    planned.plans.map((plan) => [plan.plan, seconds(plan.seconds), number(100 * plan.band, 2) + " %", number(100 * plan.mfu, 3) + " %",
+    planned.plans.map((plan) => [plan.plan, seconds(plan.seconds), bandText(plan), number(100 * plan.mfu, 3) + " %",
       share(plan, "exposed"), share(plan, "bubble"), bytes(plan.bytes)]), [1, 2, 3, 4, 5, 6]));
 }
 

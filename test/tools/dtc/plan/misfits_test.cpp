@@ -42,25 +42,44 @@ template <typename Function> std::string refusal(const Function &function) {
 TEST(MisfitsTest, DevicesThatNoMeshDivides) {
   std::string said = refusal([] { requireCandidates(problemOn(gpus(2, Much), 7), {}); });
   EXPECT_EQ(said,
-            "--devices 7: no mesh divides small, which has 4 layers, 4 heads and a global batch of 8 samples, among "
-            "7 devices: say --devices 6 or 8");
+            "--devices 7: no mesh of 7 devices divides small, which has 4 layers, 4 heads, sequences of 32 tokens and "
+            "a global batch of 8 samples; try --devices 6 or 8");
 }
 
 TEST(MisfitsTest, ConstraintsThatContradictEachOther) {
-  // 4 x 4 ranks are more than 8; recompute has nothing to do with it. It is enough that one of the two gives way.
+  // 4 x 4 ranks are more than 8; recompute has nothing to do with it.
   std::string said = refusal([] {
     requireCandidates(problemOn(gpus(2, Much), 8), fixing({"recompute=full", "tp=4", "dp=4"}));
   });
-  EXPECT_EQ(said, "--fix tp=4: no plan of small, which has 4 layers, 4 heads and a global batch of 8 samples, for 8 "
-                  "devices is like that, given the other constraints; it may be 1, 2");
+  EXPECT_EQ(said,
+            "--fix tp=4 and --fix dp=4: no plan for 8 devices meets both; leave out --fix tp=4, or take tp 1 or 2");
+}
+
+// No two of them contradict each other: 2 x 2 x 4 ranks are more than 8.
+TEST(MisfitsTest, ThreeConstraintsThatContradictEachOther) {
+  std::string said = refusal([] {
+    requireCandidates(problemOn(gpus(2, Much), 8), fixing({"tp=2", "recompute=full", "pp=2", "dp=4"}));
+  });
+  EXPECT_EQ(said, "--fix tp=2, --fix pp=2 and --fix dp=4: no plan for 8 devices meets all of them; leave out --fix "
+                  "tp=2, or take tp 1");
+}
+
+// Two pairs contradict each other, so two constraints must give way.
+TEST(MisfitsTest, TheSmallestSetThatMustGiveWay) {
+  std::vector<Constraint> constraints = fixing({"ddp", "recompute=full"});
+  constraints.push_back(plans::parseConstraint("ddp", /*isFixed=*/false));
+  constraints.push_back(plans::parseConstraint("recompute=full", /*isFixed=*/false));
+  std::string said = refusal([&] { requireCandidates(problemOn(gpus(2, Much), 8), constraints); });
+  EXPECT_EQ(said, "--fix ddp, --fix recompute=full, --forbid ddp and --forbid recompute=full: no plan for 8 devices "
+                  "meets all of them; leave out --fix ddp and --fix recompute=full");
 }
 
 TEST(MisfitsTest, AConstraintThatNothingMeets) {
   // Three ranks do not divide four heads; eight do not, either.
   std::string said = refusal([] { requireCandidates(problemOn(gpus(2, Much), 8), fixing({"tp=3"})); });
   EXPECT_THAT(said,
-              HasSubstr("--fix tp=3: no plan of small, which has 4 layers, 4 heads and a global batch of 8 samples, "
-                        "for 8 devices is like that; it may be 1, 2, 4"));
+              HasSubstr("--fix tp=3: no plan for 8 devices meets that, because small has 4 layers, 4 heads, sequences "
+                        "of 32 tokens and a global batch of 8 samples; leave it out, or take tp 1, 2 or 4"));
 }
 
 TEST(MisfitsTest, PossibleNumbersAreNotRefused) {
@@ -112,6 +131,20 @@ TEST(MisfitsTest, AConstraintInTheWay) {
   ASSERT_FALSE(planned.fits());
   EXPECT_THAT(refusal([&] { refuseTooSmall(search, planned, "small"); }),
               HasSubstr("without --fix ddp there is a plan that fits"));
+}
+
+// What the user withholds is said, because giving more of it may be enough.
+TEST(MisfitsTest, MemoryThatIsLeftFreeIsSaid) {
+  plans::Problem problem = problemOn(gpus(1, 1000), 1);
+  problem.margin = 0.25;
+  problem.memoryLimit = 600;
+  CountingEvaluator counting;
+  PlanSearch search(problem, {}, counting.function(), {.rows = 10, .most = 0});
+  PlannedNumber planned = search.plan(1);
+  ASSERT_FALSE(planned.fits());
+  EXPECT_THAT(refusal([&] { refuseTooSmall(search, planned, "small"); }),
+              testing::EndsWith("; --margin 0.25 leaves 25% of the memory free; --memory-limit lets a rank have 600 "
+                                "bytes"));
 }
 
 } // namespace

@@ -64,6 +64,36 @@ TEST(PlanCommandsTest, OfSeveralHostsByTheirNames) {
             "DTC_TOKEN=$(openssl rand -hex 32) srun --nodes=8 --ntasks=32 --ntasks-per-node=4 ./gpt.train --data FILE");
 }
 
+// Two nodes of four devices, then some of two: ranks fill them in this order. srun starts as many ranks on each node.
+TEST(PlanCommandsTest, NodesWithUnequalNumbersOfRanks) {
+  plans::Problem problem = problemOn(gpus(2, Much), 12);
+  timing::Nodes &small = *problem.cluster.add_nodes();
+  small = problem.cluster.nodes(0);
+  small.set_devices(2);
+  problem.cluster.mutable_levels(0)->set_units(0);
+  CommandWords its = words();
+  its.model = "gpt";
+  EXPECT_EQ(runCommand(its, problem),
+            "dtc run --hosts node1:4,node2:4,node3:2,node4:2 gpt.train --data FILE");
+  problem.cluster.mutable_nodes(1)->set_count(4);
+  problem.devices = 16;
+  EXPECT_EQ(runCommand(its, problem),
+            "dtc run --hosts node1:4,node2:4,node3:2,node4:2,node5:2,node6:2 gpt.train --data FILE");
+}
+
+TEST(PlanCommandsTest, NotesSayWhatToReplace) {
+  CommandWords its = words();
+  std::vector<std::string> notes = commandNotes(its, problemOn(gpus(2, Much), 8));
+  ASSERT_EQ(notes.size(), 3U);
+  EXPECT_EQ(notes[0].find("FILE: "), 0U);
+  EXPECT_EQ(notes[1].find("node1, ...: "), 0U);
+  EXPECT_EQ(notes[2].find("with -o FILE "), 0U);
+  its.data = "book.bin";
+  its.choicesFile = "choices.toml";
+  EXPECT_TRUE(commandNotes(its, problemOn(gpus(2, Much), 4)).empty());
+  EXPECT_EQ(commandNotes(its, problemOn(gpus(8, Much), 32)).size(), 1U);
+}
+
 TEST(PlanCommandsTest, TheTargetIsWhatTheClusterHas) {
   timing::Cluster cluster = gpus(1, Much);
   EXPECT_EQ(targetFor(cluster), "cuda:sm_80");
