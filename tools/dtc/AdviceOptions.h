@@ -25,6 +25,11 @@ void addAdviceOptions(CLI::App &verb, AdviceOptions &options);
 std::vector<Finding> adviceOn(const AdviceOptions &options, const abi::Manifest &program, const timing::Layout &layout,
                               const timing::Forecast &forecast, std::vector<double> sampleTokens = {});
 
+/// What there is to say of a program that needs more memory than there is; empty where it has enough. Such a program has
+/// no step, and nothing else is said of it.
+std::vector<Finding> adviceOnRoom(const AdviceOptions &options, const abi::Manifest &program,
+                                  const timing::Layout &layout);
+
 /// The lengths of a token file's documents, of a large one the first; empty where its format does not say where
 /// documents begin. Throws Error (BadInput) where there is no such file.
 std::vector<double> documentLengths(const std::string &path);
