@@ -255,10 +255,11 @@ std::optional<Finding> needlessAccumulation(const AdviceFacts &facts) {
   return Finding{
       "needless-accumulation",
       fmt::format(
-          "a step has {} micro-batches, and its {} samples fit into one: {} of {}, if "
+          "a step has {} micro-batches, and its {} samples fit into one: {} of {}, at most {}, if "
           "everything but parameters, optimizer state and gradients grows with the micro-batch; the further ones cost "
           "about {} of a step of {} ({})",
           count, program.training().global_batch(), bytesText(fullest.needs), bytesText(fullest.has),
+          percentText(usableMemory),
           secondsText(seconds), secondsText(facts.forecast->seconds), percentText(share)),
       "--set accumulation=1, with the same global batch", share};
 }

@@ -148,7 +148,8 @@ std::optional<Finding> tensorParallelOverSlowLink(const AdviceFacts &facts) {
                   worst.crossesNodes ? "cross nodes over" : "cross", links.name(), bytesText(bandwidthOf(links)));
   if (worst.level > 0)
     text += fmt::format(" ({}/s over {})", bytesText(bandwidthOf(inner)), inner.name());
-  text += ": ranks wait for them " + ofStep(*facts.forecast, far->waited);
+  text += fmt::format(": ranks wait for them {}, over {}", ofStep(*facts.forecast, far->waited),
+                      percentText(notableWait));
   return Finding{"tensor-parallel-over-slow-link", text, tensorRemedy(facts.program.mesh(), *facts.layout),
                  far->waited / facts.forecast->seconds};
 }
@@ -219,10 +220,10 @@ std::string exposedRemedy(const AdviceFacts &facts, const ExposedCause &cause) {
                ? fmt::format("send gradients in 16 bits (--set gradients={}), or compute more samples a step",
                              training.compute())
                : std::string("compute more samples a step: what moves once a step stays the same");
-  if (isOver(group, tensorAxis))
-    return "take fewer ranks along tp, and more along dp or pp";
+  if (!isOver(group, "dp")) // tp or cp
+    return fmt::format("take fewer ranks along {}, and more along dp or pp", cause.axes);
   return fmt::format(
-      "take a strategy that moves less over {} in each micro-batch (zero1 in place of zero2 or zero3), or "
+      "take a strategy that moves less over {} in each micro-batch (zero1 in place of zero2 or zero3, if it fits), or "
       "fewer, larger micro-batches",
       cause.axes);
 }
@@ -324,8 +325,9 @@ std::optional<Finding> smallMessages(const AdviceFacts &facts) {
   return Finding{
       "small-messages",
       fmt::format("a rank takes part in {} collectives of at most {} whose time is mostly latency, and waits "
-                  "for them {}",
-                  small.most, bytesText(small.largest), ofStep(*facts.forecast, small.waited)),
+                  "for them {}, over {}",
+                  small.most, bytesText(small.largest), ofStep(*facts.forecast, small.waited),
+                  percentText(notableWait)),
       smallRemedy(facts, small), small.waited / facts.forecast->seconds};
 }
 
@@ -351,9 +353,10 @@ std::optional<Finding> groupsAgainstTopology(const AdviceFacts &facts) {
   return Finding{
       "groups-against-topology",
       fmt::format("with the axes {} from the inside outwards a rank sends {} a step to other nodes, and with "
-                  "{} {}: {} less of its link's time",
+                  "{} {}: {} less of its link's time, over {} of a step",
                   fmt::join(better->present, ", "), bytesText(better->now.bytes), fmt::join(better->order, ", "),
-                  bytesText(better->then.bytes), secondsText(better->now.seconds - better->then.seconds)),
+                  bytesText(better->then.bytes), secondsText(better->now.seconds - better->then.seconds),
+                  percentText(leastSaving)),
       orderText(facts.program.mesh(), facts.layout->cluster(), better->order),
       std::min(1.0, (better->now.seconds - better->then.seconds) / facts.forecast->seconds)};
 }

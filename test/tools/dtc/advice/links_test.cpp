@@ -31,7 +31,7 @@ TEST(TensorParallelLint, AcrossNodesFires) {
   EXPECT_DOUBLE_EQ(found->share, 4.0 / 16);
   EXPECT_EQ(found->text,
             "groups of tp=2 cross nodes over outside, where a device has 1 bytes/s (16 bytes/s over inside): "
-            "ranks wait for them 4 s of a step of 16 s (25%)");
+            "ranks wait for them 4 s of a step of 16 s (25%), over 5%");
   EXPECT_EQ(found->remedy, "put ranks of tp next to each other: --mesh dp=2,tp=2");
 }
 
@@ -155,6 +155,19 @@ TEST(ExposedCommunicationLint, TheCauseThatRanksWaitForLongestDecides) {
   EXPECT_EQ(found->remedy, "take fewer ranks along tp, and more along dp or pp");
 }
 
+TEST(ExposedCommunicationLint, WithinPassesTheAxisDecides) {
+  HandStep context({{"dp", 2}, {"cp", 2}});
+  context.role("all").list("step").compute(1).reduce("cp", 2, abi::FORWARD);
+  std::optional<Finding> found = look(exposed, context.manifest, timing::unitCluster(4));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->remedy, "take fewer ranks along cp, and more along dp or pp");
+  HandStep zero({{"dp", 2}, {"cp", 2}});
+  zero.role("all").list("step").compute(1).reduce("dp", 2, abi::FORWARD);
+  found = look(exposed, zero.manifest, timing::unitCluster(4));
+  ASSERT_TRUE(found);
+  EXPECT_THAT(found->remedy, HasSubstr("moves less over dp in each micro-batch (zero1 in place of zero2 or zero3"));
+}
+
 // What u sqrt(p) / 3 allows bf16: 58 ranks.
 TEST(ExposedCommunicationLint, SixteenBitsAreNoRemedyWhereTheirSumsAreTooInexact) {
   for (auto [ranks, isProposed] : {std::pair(58, true), std::pair(59, false)}) {
@@ -196,7 +209,7 @@ TEST(SmallMessagesLint, ManyOfThemFire) {
   EXPECT_NEAR(found->share, 15.0 / 100, 1e-9);
   EXPECT_EQ(found->text,
             "a rank takes part in 10 collectives of at most 4 bytes whose time is mostly latency, and waits "
-            "for them 15 s of a step of 100 s (15%)");
+            "for them 15 s of a step of 100 s (15%), over 5%");
   EXPECT_EQ(found->remedy, "join them: --set bucket_bytes=auto");
 }
 
@@ -266,7 +279,7 @@ TEST(GroupsLint, HeavyTrafficOutsideFires) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->text,
             "with the axes pp, dp from the inside outwards a rank sends 64 bytes a step to other nodes, and "
-            "with dp, pp 4 bytes: 60 s less of its link's time");
+            "with dp, pp 4 bytes: 60 s less of its link's time, over 1% of a step");
   EXPECT_EQ(found->remedy, "--mesh pp=2,dp=2");
   EXPECT_FALSE(look(groups, pipelineStep(dataInside, 10, 16, 1), nodesOf(2, 2, 16, 1))) << "the remedy";
 }
