@@ -25,8 +25,8 @@ void addAdviceOptions(CLI::App &verb, AdviceOptions &options);
 std::vector<Finding> adviceOn(const AdviceOptions &options, const abi::Manifest &program, const timing::Layout &layout,
                               const timing::Forecast &forecast, std::vector<double> sampleTokens = {});
 
-/// What there is to say of a program that needs more memory than there is; empty where it has enough. Such a program has
-/// no step, and nothing else is said of it.
+/// What there is to say about a program that needs more memory than there is; empty if it has enough. Such a program
+/// has no step, and nothing else is said about it.
 std::vector<Finding> adviceOnRoom(const AdviceOptions &options, const abi::Manifest &program,
                                   const timing::Layout &layout);
 
