@@ -116,6 +116,7 @@ static void setOptions(WhenOptions &when, const CompileOptions &options, const C
   when.accumulation = options.what.accumulation;
   when.timetable = choices.timetable;
   when.overlapSteps = choices.overlapSteps;
+  when.warnsOfBubble = options.warnsOfBubble;
   when.gatherAhead = choices.gatherAhead;
 }
 

@@ -42,6 +42,7 @@ struct CompileOptions {
   Choices choices;
   std::optional<bool> copies; ///< dt-keep-copies; nothing: as the target prefers
   const timing::Layout *layout = nullptr; ///< where the ranks will be, if that is known: costs are computed with it
+  bool warnsOfBubble = true;              ///< whether a pipeline with fewer micro-batches than ranks is warned of
   /// How many plans to try for a better order than the simple one, counting that one (SearchOrder.h); without a layout
   /// nothing can be predicted, and nothing is tried.
   uint64_t scheduleEffort = usualEffort;

@@ -35,6 +35,7 @@ void dtc::buildListsPipeline(OpPassManager &manager, const WhenOptions &options,
   timetables.accumulation = options.accumulation;
   timetables.kind = options.timetable;
   timetables.overlapSteps = options.overlapSteps;
+  timetables.warnsOfBubble = options.warnsOfBubble;
   manager.addPass(createBuildTimetables(timetables));
   // Starts that would cost more than what they move go together.
   if (!buckets.rules.empty() || buckets.size.kind != abi::BucketSize::Kind::None)

@@ -16,6 +16,9 @@ struct WhenOptions : mlir::PassPipelineOptions<WhenOptions> {
   Option<bool> overlapSteps{*this, "overlap-steps",
                             llvm::cl::desc("of a pipeline: the next step begins behind an early update"),
                             llvm::cl::init(false)};
+  Option<bool> warnsOfBubble{*this, "warn-of-bubble",
+                             llvm::cl::desc("of a pipeline: warn of fewer micro-batches than ranks"),
+                             llvm::cl::init(true)};
   Option<uint64_t> gatherAhead{*this, "gather-ahead",
                                llvm::cl::desc("how far ahead of their readers parameters are gathered; as in dt-keep"),
                                llvm::cl::init(2)};

@@ -251,7 +251,8 @@ def BuildTimetables : Pass<"dt-build-timetables", "mlir::ModuleOp"> {
   }];
   let options = [Option<"accumulation", "accumulation", "int64_t", "1", "micro-batches in a step">,
                  Option<"kind", "kind", "std::string", "\"1f1b\"", "the timetable">,
-                 Option<"overlapSteps", "overlap-steps", "bool", "false", "steps begin behind an early update">];
+                 Option<"overlapSteps", "overlap-steps", "bool", "false", "steps begin behind an early update">,
+                 Option<"warnsOfBubble", "warn-of-bubble", "bool", "true", "warn of fewer micro-batches than ranks">];
   let dependentDialects = ["mlir::dt::DTDialect"];
 }
 

@@ -30,17 +30,28 @@ void addAdviceOptions(CLI::App &verb, AdviceOptions &options) {
                   "How much advice is shown: the three weightiest findings (few), all of them, or none")
       ->check(CLI::IsMember({"few", "all", "none"}))
       ->capture_default_str();
-  verb.add_option("--reference-batch", options.referenceBatch,
-                  "The global batch for which the learning rate was chosen, in samples: for advice on the rate")
-      ->check(positiveNumber());
-  verb.add_option("--reference-rate", options.referenceRate, "The learning rate that was chosen for it")
-      ->check(positiveNumber());
+  CLI::Option *batch =
+      verb.add_option("--reference-batch", options.referenceBatch,
+                      "The global batch for which the learning rate was chosen, in samples: for advice on the rate")
+          ->check(positiveNumber());
+  CLI::Option *rate =
+      verb.add_option("--reference-rate", options.referenceRate, "The learning rate that was chosen for it")
+          ->check(positiveNumber());
+  batch->needs(rate);
+  rate->needs(batch);
 }
 
 std::vector<Finding> adviceOn(const AdviceOptions &options, AdviceFacts facts) {
   facts.referenceBatch = options.referenceBatch;
   facts.referenceRate = options.referenceRate;
   return advise(facts, options.silenced);
+}
+
+std::vector<Finding> adviceOnRoom(const AdviceOptions &options, const abi::Manifest &program,
+                                  const timing::Layout &layout) {
+  std::vector<Finding> findings = advise({program, &layout}, options.silenced);
+  std::erase_if(findings, [](const Finding &finding) { return finding.name != doesNotFitName; });
+  return findings;
 }
 
 std::vector<double> documentLengths(const std::string &path) {

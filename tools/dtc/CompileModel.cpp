@@ -152,6 +152,7 @@ void dtc::setCompileOptions(CompileOptions &options, const CompileRequest &reque
   options.what.earlyUpdate = !request.generate && options.choices.overlapSteps && !options.what.asynchronous;
   options.memoryLimit = request.memoryLimit;
   options.layout = request.layout;
+  options.warnsOfBubble = !request.advises;
   options.scheduleEffort = request.scheduleEffort;
   options.target = request.target == "cpu" ? "native" : request.target;
   if (constexpr std::string_view prefix = "cpu:"; options.target.starts_with(prefix))

@@ -30,6 +30,7 @@ struct CompileRequest {
   uint64_t memoryLimit = 0; ///< bytes; 0: none
   uint64_t scheduleEffort = usualEffort;
   bool remarks = false, warnings = true;  ///< whether the compiler's are shown
+  bool advises = false;                   ///< whether the verb gives advice, which has the figures of a bubble
   std::map<std::string, int64_t> symbols; ///< replaced sizes of the model; see ModelOptions
   std::string strategyText;               ///< text of the strategy's file, where it has been read already
   std::string entry;                      ///< one more entry after the strategy's; see dt-annotate

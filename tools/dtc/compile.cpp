@@ -213,6 +213,13 @@ void describeOn(const timing::Layout &layout, const CompiledProgram &compiled, c
     printAdvice(adviceOn(options.advice, {manifest, &layout, &forecast}), options.advice.shown == "all");
 }
 
+/// What does not fit is an error, so the advice on it comes first: nothing does after it.
+void requireRoomOn(const timing::Layout &layout, const abi::Manifest &manifest, const CompileVerbOptions &options) {
+  if (options.advice.isShown())
+    printAdvice(adviceOnRoom(options.advice, manifest, layout), options.advice.shown == "all");
+  requireRoom(manifest, layout, options.request.model);
+}
+
 /// For processors the device's memory is the host's.
 void warnOfHostMemory(const CompileRequest &request, const abi::Manifest &manifest) {
   uint64_t bytes = 0;
@@ -235,11 +242,12 @@ void compileToProgram(const CompileVerbOptions &options) {
   CompileRequest request = options.request;
   request.layout = layout ? &*layout : nullptr;
   request.profile = profile ? &*profile : nullptr;
+  request.advises = layout && !options.isTooLarge && request.generate == 0;
   // Never destroyed, which would take as long as a phase: the process ends after this.
   static LoadedModel &loaded = *new LoadedModel(request);
   static CompiledProgram &program = *new CompiledProgram(loaded.compile());
   if (layout && !options.isTooLarge)
-    requireRoom(program.manifest, *layout, options.request.model);
+    requireRoomOn(*layout, program.manifest, options);
   warnOfHostMemory(request, program.manifest);
   writeProgram(program, options.output);
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
@@ -377,6 +385,7 @@ void dtc::addCompile(CLI::App &app) {
       ->capture_default_str()
       ->needs(cluster);
   addAdviceOptions(*verb, options->advice);
+  verb->get_option("--reference-batch")->needs(cluster); // without one there is no advice
   CLI::Option *profile =
       verb->add_option("--profile", options->profile,
                        "The folder of a run with --trace: a pipeline (mesh axis pp) is cut by what its layers took "

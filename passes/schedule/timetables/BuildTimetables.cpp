@@ -108,7 +108,7 @@ struct BuildTimetables : dtc::impl::BuildTimetablesBase<BuildTimetables> {
     SmallVector<int64_t> stageRanks{0};
     if (ranks > 1) {
       stageRanks = dtc::stageRanksOf(getOperation());
-      if (accumulation < ranks && !overlaps)
+      if (warnsOfBubble && accumulation < ranks && !overlaps)
         warnOfBubble(static_cast<int64_t>(stageRanks.size()));
     }
     if (failed(overlaps ? addOverlappingSteps() : addSteps(static_cast<int64_t>(stageRanks.size()))))

@@ -43,6 +43,9 @@ struct Lint {
   std::optional<Finding> (*look)(const AdviceFacts &facts);
 };
 
+/// The lint of a program that needs too much memory. It needs no simulated step.
+inline constexpr std::string_view doesNotFitName = "data-parallel-does-not-fit";
+
 /// All of them, by theme: links.cpp, batch.cpp, memory.cpp, training.cpp.
 std::span<const Lint> lints();
 

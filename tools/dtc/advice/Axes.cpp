@@ -70,7 +70,7 @@ std::vector<Flow> flowsOf(const abi::Manifest &program, int64_t ranks) {
         if (isTransfer)
           flow.members = {traffic.first, mesh.neighbour(static_cast<int>(traffic.first), group, shift)};
         flow.isTransfer = isTransfer;
-        flow.isOfTensorAxis = isOver(group, "tp");
+        flow.isOfTensorAxis = isOverAlone(group, "tp");
         flow.kind = command.start().kind();
       }
       flow.payload += moved.payload * static_cast<double>(moved.times) * static_cast<double>(traffic.ranks) /

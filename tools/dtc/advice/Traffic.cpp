@@ -71,4 +71,9 @@ bool isOver(const abi::Group &group, std::string_view axis) {
   return std::ranges::any_of(group.axes(), [&](const abi::AxisRef &ref) { return ref.axis() == axis; });
 }
 
+bool isOverAlone(const abi::Group &group, std::string_view axis) {
+  return isOver(group, axis) &&
+         std::ranges::all_of(group.axes(), [&](const abi::AxisRef &ref) { return ref.axis() == axis; });
+}
+
 } // namespace dtc

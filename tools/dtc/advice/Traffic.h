@@ -35,5 +35,8 @@ std::vector<RoleTraffic> trafficOf(const abi::Manifest &manifest);
 
 /// Whether the members of a group differ in that axis, or in a part of it.
 bool isOver(const abi::Group &group, std::string_view axis);
+/// Whether they differ in no other axis. A sum over tp and dp together, as of the gradients' norm, is not tensor
+/// parallelism.
+bool isOverAlone(const abi::Group &group, std::string_view axis);
 
 } // namespace dtc

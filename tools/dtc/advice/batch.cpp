@@ -62,8 +62,8 @@ std::optional<Finding> batchSmallerThanDp(const AdviceFacts &facts) {
   int64_t batch = program.training().global_batch(), fitting = largestDivisor(ranks, rows, rows);
   std::string remedy =
       batch % ranks == 0
-          ? fmt::format("accumulation = {}, which gives each rank a sample of every micro-batch", batch / ranks)
-          : fmt::format("global_batch = {}, or dp={} and the other ranks along tp, cp or pp",
+          ? fmt::format("--set accumulation={}, which gives each rank a sample of every micro-batch", batch / ranks)
+          : fmt::format("--set global_batch={}, or dp={} and the other ranks along tp, cp or pp",
                         ranks * microBatchesOf(program), fitting);
   return Finding{
       "batch-smaller-than-dp",
@@ -130,14 +130,14 @@ std::string betterTimetable(const abi::Manifest &program, int64_t ranks) {
 
 std::string bubbleRemedy(const abi::Manifest &program, int64_t ranks) {
   if (int64_t enough = enoughMicroBatches(program, ranks))
-    return fmt::format("accumulation = {} with the same global batch", enough);
+    return fmt::format("--set accumulation={}, with the same global batch", enough);
   if (std::string better = betterTimetable(program, ranks); !better.empty())
     return "--timetable " + better;
   constexpr int64_t ofEachRank = 4; // micro-batches: (p-1)/m is then below a quarter
   int64_t enough = ofEachRank * ranks;
   std::optional<double> then = bubbleOf(program.timetable(), ranks, program.stages_size(), enough);
-  return fmt::format("{}accumulation = {} and global_batch = {}, or fewer ranks along pp",
-                     then && *then <= mostBubble ? "" : "--timetable 1f1b, ", enough, enough * rowsOf(program));
+  return fmt::format("{}--set accumulation={} --set global_batch={}, or fewer ranks along pp",
+                     then && *then <= mostBubble ? "" : "--timetable 1f1b ", enough, enough * rowsOf(program));
 }
 
 std::optional<Finding> fewMicroBatches(const AdviceFacts &facts) {
@@ -255,12 +255,13 @@ std::optional<Finding> needlessAccumulation(const AdviceFacts &facts) {
   return Finding{
       "needless-accumulation",
       fmt::format(
-          "a step has {} micro-batches, and its {} samples fit into one: {} of {}, if "
+          "a step has {} micro-batches, and its {} samples fit into one: {} of {}, at most {}, if "
           "everything but parameters, optimizer state and gradients grows with the micro-batch; the further ones cost "
           "about {} of a step of {} ({})",
           count, program.training().global_batch(), bytesText(fullest.needs), bytesText(fullest.has),
+          percentText(usableMemory),
           secondsText(seconds), secondsText(facts.forecast->seconds), percentText(share)),
-      "accumulation = 1 with the same global batch", share};
+      "--set accumulation=1, with the same global batch", share};
 }
 
 // load-imbalance
@@ -295,9 +296,10 @@ Loads loadsOfRanks(const timing::Forecast &forecast) {
 std::string loadRemedy(const AdviceFacts &facts, const Loads &loads) {
   bool differ = facts.layout->deviceIndexOf(loads.least->rank) != facts.layout->deviceIndexOf(loads.most->rank);
   if (facts.program.stages_size() > 1)
-    return fmt::format("cut the layers otherwise: without [stages] layers 'dtc compile --cluster' cuts by costs{}, and "
-                       "more stages than one a rank (--timetable interleaved) can be cut more evenly",
-                       differ ? ", with fewer layers on slower devices" : "");
+    return fmt::format("cut the layers otherwise: 'dtc compile --cluster' cuts by costs{} unless the strategy or the "
+                       "choices say how many layers a stage has; more stages than one a rank (--timetable interleaved) "
+                       "can be cut more evenly, and so can fewer ranks along pp",
+                       differ ? ", with fewer layers on slower devices," : "");
   if (differ)
     return "give a job devices of one kind, or a pipeline (pp) whose stages are cut by costs";
   return "choose sizes and axes that divide each other, so that ranks have equal parts";

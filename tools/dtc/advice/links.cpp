@@ -4,6 +4,7 @@
 #include "tools/dtc/advice/Traffic.h"
 
 #include "runtime/abi/commands.h"
+#include "runtime/abi/written.h"
 #include "timing/cost/cost.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/forecast/ForecastText.h"
@@ -106,25 +107,40 @@ std::string tensorRemedy(const abi::Mesh &mesh, const timing::Layout &layout) {
   return "put ranks of tp next to each other: " + orderText(mesh, layout.cluster(), order);
 }
 
-std::optional<Finding> tensorParallelOverSlowLink(const AdviceFacts &facts) {
+/// Collectives over tp whose members are far apart.
+struct FarTensorGroups {
+  CommandSet commands;
+  Reach worst;
+  double waited = 0; ///< seconds of a step
+};
+
+/// Nothing where ranks hardly wait for them.
+std::optional<FarTensorGroups> findFarTensorGroups(const AdviceFacts &facts) {
+  FarTensorGroups far;
   if (!isWorthwhile(facts) || axisSize(facts.program.mesh(), tensorAxis) < 2)
     return std::nullopt;
-  Reach worst;
-  CommandSet outside;
   for (const RoleTraffic &traffic : trafficOf(facts.program))
     for (const Moved &moved : traffic.moves) {
-      if (!isOver(facts.program.groups(static_cast<int>(moved.group)), tensorAxis) || !moved.command().has_start())
+      if (!isOverAlone(facts.program.groups(static_cast<int>(moved.group)), tensorAxis) || !moved.command().has_start())
         continue;
       Reach reach = reachOf(*facts.layout, traffic.members[moved.group]);
       if (!reach.isOutside())
         continue;
-      outside.emplace(moved.list->name(), moved.number);
-      if (reach.level > worst.level)
-        worst = reach;
+      far.commands.emplace(moved.list->name(), moved.number);
+      if (reach.level > far.worst.level)
+        far.worst = reach;
     }
-  double waited = waitedFor(*facts.forecast, outside);
-  if (waited <= notableWait * facts.forecast->seconds)
+  far.waited = waitedFor(*facts.forecast, far.commands);
+  if (far.waited <= notableWait * facts.forecast->seconds)
     return std::nullopt;
+  return far;
+}
+
+std::optional<Finding> tensorParallelOverSlowLink(const AdviceFacts &facts) {
+  std::optional<FarTensorGroups> far = findFarTensorGroups(facts);
+  if (!far)
+    return std::nullopt;
+  const Reach &worst = far->worst;
   const timing::Cluster &cluster = facts.layout->cluster();
   const timing::Level &links = cluster.levels(worst.level), &inner = cluster.levels(0);
   std::string text =
@@ -132,12 +148,16 @@ std::optional<Finding> tensorParallelOverSlowLink(const AdviceFacts &facts) {
                   worst.crossesNodes ? "cross nodes over" : "cross", links.name(), bytesText(bandwidthOf(links)));
   if (worst.level > 0)
     text += fmt::format(" ({}/s over {})", bytesText(bandwidthOf(inner)), inner.name());
-  text += ": ranks wait for them " + ofStep(*facts.forecast, waited);
+  text += fmt::format(": ranks wait for them {}, over {}", ofStep(*facts.forecast, far->waited),
+                      percentText(notableWait));
   return Finding{"tensor-parallel-over-slow-link", text, tensorRemedy(facts.program.mesh(), *facts.layout),
-                 waited / facts.forecast->seconds};
+                 far->waited / facts.forecast->seconds};
 }
 
 // exposed-communication
+
+/// The commands of which lints with a narrower cause speak.
+CommandSet saidElsewhere(const AdviceFacts &facts);
 
 const abi::Command *commandOf(const abi::Manifest &program, const timing::Culprit &culprit) {
   for (const abi::CommandList &list : program.lists())
@@ -154,12 +174,13 @@ struct ExposedCause {
   std::string axes;
 };
 
-/// The cause for which some rank waits longest.
-ExposedCause worstCause(const AdviceFacts &facts) {
+/// The cause for which some rank waits longest, without what other lints say.
+ExposedCause worstCause(const AdviceFacts &facts, const CommandSet &said) {
   std::map<std::tuple<std::string, bool, bool>, ExposedCause> causes;
   for (const timing::Culprit &culprit : facts.forecast->culprits) {
     const abi::Command *command = commandOf(facts.program, culprit);
-    if (!command || !abi::communicates(*command) || culprit.moving <= 0)
+    if (!command || !abi::communicates(*command) || culprit.moving <= 0 ||
+        said.contains(std::pair(culprit.list, culprit.command)))
       continue;
     std::string axes =
         axesText(facts.program.groups(static_cast<int>(abi::groupOf(*command))).axes(), facts.program.mesh());
@@ -194,14 +215,15 @@ std::string exposedRemedy(const AdviceFacts &facts, const ExposedCause &cause) {
   if (!command.has_start())
     return "take fewer stages along " + cause.axes + ", so that a pass hides more of a message";
   if (command.direction() == abi::UPDATE)
-    return training.gradients() == "f32" && training.compute() != "f32"
-               ? fmt::format("send gradients in 16 bits (gradients = \"{}\"), or more samples a step",
+    return training.gradients() == "f32" && training.compute() != "f32" &&
+                   isSumExact(facts.program, training.compute(), abi::membersOf(group))
+               ? fmt::format("send gradients in 16 bits (--set gradients={}), or compute more samples a step",
                              training.compute())
                : std::string("compute more samples a step: what moves once a step stays the same");
-  if (isOver(group, tensorAxis))
-    return "take fewer ranks along tp, and more along dp or pp";
+  if (!isOver(group, "dp")) // tp or cp
+    return fmt::format("take fewer ranks along {}, and more along dp or pp", cause.axes);
   return fmt::format(
-      "take a strategy that moves less over {} in each micro-batch (zero1 in place of zero2 or zero3), or "
+      "take a strategy that moves less over {} in each micro-batch (zero1 in place of zero2 or zero3, if it fits), or "
       "fewer, larger micro-batches",
       cause.axes);
 }
@@ -213,7 +235,8 @@ std::string exposedRemedyOfOne(const timing::Forecast &forecast) {
   return "keep in the device's memory what is copied to the host and back (another recompute than offload)";
 }
 
-/// As `dtc simulate --scale` counts: waiting for what moves, and computing more slowly because of it.
+/// As `dtc simulate --scale` counts: waiting for what moves, and computing more slowly because of it. Where other lints
+/// name the cause of so much of it that the rest is little, nothing is left to say.
 std::optional<Finding> exposedCommunication(const AdviceFacts &facts) {
   if (!isWorthwhile(facts))
     return std::nullopt;
@@ -221,11 +244,14 @@ std::optional<Finding> exposedCommunication(const AdviceFacts &facts) {
   double exposed = forecast.moving() + forecast.stolen(), share = exposed / forecast.seconds;
   if (share <= muchCommunication)
     return std::nullopt;
+  CommandSet said = saidElsewhere(facts);
+  if (exposed - waitedFor(forecast, said) <= muchCommunication * forecast.seconds)
+    return std::nullopt;
   std::string text = fmt::format("communication is exposed for {}, over {}", ofStep(forecast, exposed),
                                  percentText(share > mostlyCommunication ? mostlyCommunication : muchCommunication));
   if (share > mostlyCommunication)
     text += ": it is most of the step";
-  ExposedCause worst = worstCause(facts);
+  ExposedCause worst = worstCause(facts, said);
   if (worst.example)
     text += fmt::format("; a rank waits longest {}, {}", causeText(worst), secondsText(worst.seconds));
   return Finding{"exposed-communication", text,
@@ -239,10 +265,13 @@ struct SmallMessages {
   CommandSet commands;
   int64_t most = 0;   ///< that a rank takes part in, in a step
   double largest = 0; ///< bytes
+  double waited = 0;  ///< seconds of a step
 };
 
+/// All but those of groups along tp that are too far apart, whatever they send.
 SmallMessages findSmall(const AdviceFacts &facts) {
   SmallMessages small;
+  std::optional<FarTensorGroups> far = findFarTensorGroups(facts);
   const timing::Cluster &cluster = facts.layout->cluster();
   for (const RoleTraffic &traffic : trafficOf(facts.program)) {
     std::vector<timing::Span> spans;
@@ -250,7 +279,8 @@ SmallMessages findSmall(const AdviceFacts &facts) {
       spans.push_back(facts.layout->spanOf(members));
     int64_t count = 0;
     for (const Moved &moved : traffic.moves) {
-      if (!moved.command().has_start() || traffic.members[moved.group].size() < 2)
+      if (!moved.command().has_start() || traffic.members[moved.group].size() < 2 ||
+          (far && far->commands.contains(std::pair(moved.list->name(), moved.number))))
         continue;
       const abi::Collective &collective = moved.command().start();
       timing::CollectiveCost cost =
@@ -263,6 +293,7 @@ SmallMessages findSmall(const AdviceFacts &facts) {
     }
     small.most = std::max(small.most, count);
   }
+  small.waited = waitedFor(*facts.forecast, small.commands);
   return small;
 }
 
@@ -274,7 +305,7 @@ std::string smallRemedy(const AdviceFacts &facts, const SmallMessages &small) {
   });
   const abi::Command *command = commandOf(facts.program, *worst);
   if (training.bucket_bytes() == "none" && command->direction() == abi::UPDATE)
-    return "join them: bucket_bytes = \"auto\"";
+    return "join them: --set bucket_bytes=auto";
   if (command->direction() == abi::UPDATE)
     return "join more of them: a larger bucket_bytes";
   std::string axes =
@@ -289,15 +320,24 @@ std::optional<Finding> smallMessages(const AdviceFacts &facts) {
   if (!isWorthwhile(facts))
     return std::nullopt;
   SmallMessages small = findSmall(facts);
-  double waited = waitedFor(*facts.forecast, small.commands);
-  if (waited <= notableWait * facts.forecast->seconds)
+  if (small.waited <= notableWait * facts.forecast->seconds)
     return std::nullopt;
   return Finding{
       "small-messages",
       fmt::format("a rank takes part in {} collectives of at most {} whose time is mostly latency, and waits "
-                  "for them {}",
-                  small.most, bytesText(small.largest), ofStep(*facts.forecast, waited)),
-      smallRemedy(facts, small), waited / facts.forecast->seconds};
+                  "for them {}, over {}",
+                  small.most, bytesText(small.largest), ofStep(*facts.forecast, small.waited),
+                  percentText(notableWait)),
+      smallRemedy(facts, small), small.waited / facts.forecast->seconds};
+}
+
+CommandSet saidElsewhere(const AdviceFacts &facts) {
+  CommandSet said;
+  if (std::optional<FarTensorGroups> far = findFarTensorGroups(facts))
+    said = std::move(far->commands);
+  if (SmallMessages small = findSmall(facts); small.waited > notableWait * facts.forecast->seconds)
+    said.merge(small.commands);
+  return said;
 }
 
 // groups-against-topology: Axes.h compares orders.
@@ -313,9 +353,10 @@ std::optional<Finding> groupsAgainstTopology(const AdviceFacts &facts) {
   return Finding{
       "groups-against-topology",
       fmt::format("with the axes {} from the inside outwards a rank sends {} a step to other nodes, and with "
-                  "{} {}: {} less of its link's time",
+                  "{} {}: {} less of its link's time, over {} of a step",
                   fmt::join(better->present, ", "), bytesText(better->now.bytes), fmt::join(better->order, ", "),
-                  bytesText(better->then.bytes), secondsText(better->now.seconds - better->then.seconds)),
+                  bytesText(better->then.bytes), secondsText(better->now.seconds - better->then.seconds),
+                  percentText(leastSaving)),
       orderText(facts.program.mesh(), facts.layout->cluster(), better->order),
       std::min(1.0, (better->now.seconds - better->then.seconds) / facts.forecast->seconds)};
 }
@@ -330,7 +371,8 @@ std::span<const Lint> linkLints() {
        "for it over 5% of a step",
        tensorParallelOverSlowLink},
       {"exposed-communication",
-       "ranks wait for what moves, or compute more slowly because of it, over 20% of a step; over 50% it says so",
+       "ranks wait for what moves, or compute more slowly because of it, over 20% of a step, without what other lints "
+       "say; over 50% it says so",
        exposedCommunication},
       {"small-messages", "ranks wait over 5% of a step for collectives of whose time more than half is latency",
        smallMessages},

@@ -127,8 +127,6 @@ static std::optional<Finding> needlessRecomputation(const AdviceFacts &facts) {
 // data-parallel-does-not-fit
 //===----------------------------------------------------------------------===//
 
-static constexpr std::string_view doesNotFitName = "data-parallel-does-not-fit";
-
 /// Of what a rank needs: if less than that is state that others hold, too, splitting it is not what would help.
 static constexpr double leastReplicated = 0.05;
 

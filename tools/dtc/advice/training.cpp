@@ -114,6 +114,11 @@ static NarrowSum leastExactSum(const abi::Manifest &program) {
   return worst;
 }
 
+bool isSumExact(const abi::Manifest &program, std::string_view type, int64_t ranks) {
+  auto found = std::ranges::find(abi::ElementTypes, type, &abi::ElementType::name);
+  return !abi::isForGpus(program) || found == abi::ElementTypes.end() || errorOfSum(found->type, ranks) <= mostSumError;
+}
+
 /// dtc's own transports add elements of 16 bits in f32 and round once, however many ranks there are
 /// (runtime/comm/local/reduce.h, runtime/comm/hosts/spanning_group.h). NCCL's rings round each partial sum.
 static std::optional<Finding> sumsInSixteenBits(const AdviceFacts &facts) {
@@ -207,12 +212,14 @@ static std::optional<Finding> checkpointInterval(const AdviceFacts &facts) {
   Finding finding;
   finding.name = intervalName;
   finding.text = fmt::format(
-      "a checkpoint {} ({}), and a failure every {} ({} that each fail once in {}): one after every {} "
-      "steps ({}) makes the run {} shorter, more than {} (Young 1974, Daly 2006; {} of state stop training "
-      "for {}, and a node is assumed to write {} a second)",
+      "there is a checkpoint {} ({}), and a failure every {} ({}): one after every {} steps ({}) makes the run {} "
+      "shorter, more than {} (Young 1974, Daly 2006; {} of state stop training for {}, and a node is assumed to write "
+      "{} a second)",
       training.checkpoint_every() > 0 ? fmt::format("after every {} steps", every) : "only at the end",
       timeSpanText(static_cast<double>(every) * step), timeSpanText(between),
-      fmt::format("{} node{}", nodes, nodes == 1 ? "" : "s"), timeSpanText(facts.layout->cluster().failure_seconds()),
+      nodes == 1 ? std::string("1 node")
+                 : fmt::format("{} nodes, each of which fails once in {}", nodes,
+                               timeSpanText(facts.layout->cluster().failure_seconds())),
       best, timeSpanText(static_cast<double>(best) * step), percentText(lost), percentText(mostTimeLost),
       bytesText(checkpointBytes(facts.program)), timeSpanText(cost.stop), bytesText(writeRate));
   finding.remedy = fmt::format("--set checkpoint_every={}, which 'dtc run' takes, too", best);
@@ -247,11 +254,15 @@ static double attentionShare(const AdviceFacts &facts) {
 /// What packing can do, by the same simulation; what it cannot, more samples on each rank do: the spread falls with the
 /// root of their number.
 static std::string evenerSequences(const AdviceFacts &facts, BatchShape shape, double present) {
-  shape.heldOut = 0; // what is packed again is all trained on
+  shape.heldOut = 0; // a packed corpus is evaluated on another file (docs/data.md)
   double packed = attentionSpread(packedByAttention(facts.sampleTokens, shape.sequence), shape).variation;
   std::string pack = fmt::format("pack by attention: dtc data pack --tokenizer ... --sequence-length {} --balance "
                                  "attention",
                                  shape.sequence);
+  auto isTooLong = [&](double length) { return length > static_cast<double>(shape.sequence); };
+  if (int64_t tooLong = std::ranges::count_if(facts.sampleTokens, isTooLong))
+    pack += fmt::format(", once {} document{} of more tokens {} cut", tooLong, tooLong == 1 ? "" : "s",
+                        tooLong == 1 ? "is" : "are");
   if (packed <= mostAttentionVariation)
     return pack;
   std::string_view more = "more samples on each rank, by a larger global_batch or fewer data-parallel ranks";

@@ -37,7 +37,7 @@ TEST(BatchSmallerThanDpLint, RanksWithoutASampleOfTheirOwnFire) {
   EXPECT_EQ(found->text,
             "a micro-batch has 2 samples for 4 ranks along dp, which have 2 different parts of it: 2 of them "
             "repeat what others compute");
-  EXPECT_EQ(found->remedy, "accumulation = 2, which gives each rank a sample of every micro-batch");
+  EXPECT_EQ(found->remedy, "--set accumulation=2, which gives each rank a sample of every micro-batch");
   EXPECT_DOUBLE_EQ(found->share, 0.5);
   EXPECT_FALSE(look(smaller, dataStep(8, 2, 4))) << "the remedy, and one sample for each rank";
 }
@@ -45,7 +45,7 @@ TEST(BatchSmallerThanDpLint, RanksWithoutASampleOfTheirOwnFire) {
 TEST(BatchSmallerThanDpLint, ABatchThatIsTooSmallMustGrowOrDpShrink) {
   std::optional<Finding> found = look(smaller, dataStep(2, 1, 2));
   ASSERT_TRUE(found);
-  EXPECT_EQ(found->remedy, "global_batch = 4, or dp=2 and the other ranks along tp, cp or pp");
+  EXPECT_EQ(found->remedy, "--set global_batch=4, or dp=2 and the other ranks along tp, cp or pp");
   EXPECT_FALSE(look(smaller, dataStep(4, 1, 4))) << "the first remedy";
   found = look(smaller, dataStep(3, 1, 1));
   ASSERT_TRUE(found);
@@ -84,7 +84,7 @@ TEST(FewMicroBatchesLint, ABubbleOfAQuarterIsJustSmallEnough) {
   EXPECT_EQ(found->text,
             "with 11 micro-batches a step, 1f1b over 4 ranks is idle for 0.273 of its work, over 0.25, and "
             "21.4% of a step, even where all stages take equally long");
-  EXPECT_EQ(found->remedy, "accumulation = 12 with the same global batch");
+  EXPECT_EQ(found->remedy, "--set accumulation=12, with the same global batch");
   EXPECT_FALSE(look(few, pipelineOf("1f1b", 4, 4, 12, 132))) << "the remedy";
 }
 
@@ -103,7 +103,7 @@ TEST(FewMicroBatchesLint, EachRankGetsEquallyManySamples) {
   *program.mutable_mesh() = step.manifest.mesh();
   std::optional<Finding> found = look(few, program);
   ASSERT_TRUE(found) << "1 / 2";
-  EXPECT_EQ(found->remedy, "accumulation = 5 with the same global batch");
+  EXPECT_EQ(found->remedy, "--set accumulation=5, with the same global batch");
 }
 
 TEST(FewMicroBatchesLint, AnotherTimetableMayDo) {
@@ -116,12 +116,12 @@ TEST(FewMicroBatchesLint, AnotherTimetableMayDo) {
 TEST(FewMicroBatchesLint, OtherwiseTheBatchMustGrow) {
   std::optional<Finding> found = look(few, pipelineOf("1f1b", 4, 4, 1, 1, /*layers=*/4));
   ASSERT_TRUE(found);
-  EXPECT_EQ(found->remedy, "accumulation = 16 and global_batch = 16, or fewer ranks along pp");
+  EXPECT_EQ(found->remedy, "--set accumulation=16 --set global_batch=16, or fewer ranks along pp");
   EXPECT_FALSE(look(few, pipelineOf("1f1b", 4, 4, 16, 16, 4))) << "the remedy: 3 / 16";
   // No number of micro-batches helps where each waits for the one before.
   found = look(few, pipelineOf("naive", 4, 4, 1, 1, 4));
   ASSERT_TRUE(found);
-  EXPECT_EQ(found->remedy, "--timetable 1f1b, accumulation = 16 and global_batch = 16, or fewer ranks along pp");
+  EXPECT_EQ(found->remedy, "--timetable 1f1b --set accumulation=16 --set global_batch=16, or fewer ranks along pp");
 }
 
 TEST(FewMicroBatchesLint, WithoutAPipelineThereIsNoBubble) { EXPECT_FALSE(look(few, dataStep(8, 1, 4))); }
@@ -180,7 +180,7 @@ TEST(NeedlessAccumulationLint, ABatchThatFitsFires) {
   double cost = 7 * (3 * 0.5 + 2 * 20.0 / 1000), step = 8 * 3 * 1.5;
   EXPECT_NEAR(found->share, cost / step, 1e-9);
   EXPECT_THAT(found->text, HasSubstr("8 micro-batches, and its 16 samples fit into one: 900 bytes of 1 kB"));
-  EXPECT_EQ(found->remedy, "accumulation = 1 with the same global batch");
+  EXPECT_EQ(found->remedy, "--set accumulation=1, with the same global batch");
 }
 
 TEST(NeedlessAccumulationLint, AByteMoreDoesNotFit) {

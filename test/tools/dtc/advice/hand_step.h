@@ -72,7 +72,8 @@ public:
     return *this;
   }
 
-  /// An all-reduce of so many elements, which is waited for at once; in so many parts, each of that size.
+  /// An all-reduce of so many elements, which is waited for at once; in so many parts, each of that size. "all" stands
+  /// for all axes together.
   HandStep &reduce(const std::string &axis, int64_t elements, abi::Direction direction = abi::UPDATE, int parts = 1,
                    abi::DataType type = abi::F32) {
     uint32_t token = nextToken++;
@@ -107,8 +108,8 @@ private:
   uint32_t groupOf(const std::string &axis) {
     abi::AxisRefs axes;
     for (const abi::Axis &each : manifest.mesh().axes())
-      if (each.name() == axis)
-        *axes.Add() = wholeAxis(axis, each.size());
+      if (each.name() == axis || axis == "all")
+        *axes.Add() = wholeAxis(each.name(), each.size());
     return findOrAddGroup(manifest, axes);
   }
   HandStep &wait(uint32_t token) {

@@ -308,6 +308,15 @@ TEST(UnevenSequences, OfDocumentsThatFillASampleNeedMoreSamples) {
   EXPECT_THAT(finding->remedy, HasSubstr("fill samples alone"));
 }
 
+// `dtc data pack` refuses a document that is longer than a sample.
+TEST(UnevenSequences, OfDocumentsThatDoNotFitAreCutFirst) {
+  std::vector<double> documents = asTokens(corpus());
+  documents.push_back(513);
+  std::optional<Finding> finding = sequences(32, documents);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->remedy, testing::EndsWith("--balance attention, once 1 document of more tokens is cut"));
+}
+
 TEST(UnevenSequences, CostTheSameWhereDocumentsSeeEachOther) {
   EXPECT_FALSE(sequences(32, asTokens(corpus()), /*separate=*/false));
   EXPECT_FALSE(sequences(32, {})) << "no data were named";
