@@ -1,5 +1,8 @@
 #include "tools/dtc/plan/PlanFloor.h"
 
+#include "runtime/abi/element_type.h"
+#include "runtime/abi/marks.h"
+
 #include "runtime/abi/marks.h"
 
 #include <algorithm>
