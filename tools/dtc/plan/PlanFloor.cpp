@@ -3,8 +3,6 @@
 #include "runtime/abi/element_type.h"
 #include "runtime/abi/marks.h"
 
-#include "runtime/abi/marks.h"
-
 #include <algorithm>
 #include <set>
 
