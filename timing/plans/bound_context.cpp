@@ -38,6 +38,30 @@ BoundContext::BoundContext(const Problem &problem) : of(problem), line(inOneLine
       stallsProcessors |= measured.processor_seconds() > 0;
   }
   measureDevices();
+  compareSizes();
+}
+
+/// The least ratio of the seconds for a byte that a smaller size takes to those that a larger one takes.
+static double wholeShareOf(const Level &level) {
+  double share = 1;
+  for (const timing::Measured &small : level.measured())
+    for (const timing::Measured &large : level.measured())
+      if (small.collective() == large.collective() && small.ranks() == large.ranks() && small.bytes() < large.bytes())
+        share = std::min(share, small.seconds() / small.bytes() * large.bytes() / large.seconds());
+  return share;
+}
+
+/// Formulas have parts for each launch or message and parts for each byte, so that one piece takes no longer than
+/// several. What was measured may say otherwise; between points of kernels there is a mean of any of them.
+void BoundContext::compareSizes() {
+  for (const Device &device : line.cluster().devices())
+    for (const timing::Efficiency &efficiency : device.efficiencies()) {
+      auto [least, most] = std::ranges::minmax_element(efficiency.points(), {}, &timing::Point::share);
+      if (least != efficiency.points().end())
+        leastWholeShare = std::min(leastWholeShare, least->share() / most->share());
+    }
+  for (const Level &level : line.cluster().levels())
+    leastWholeShare = std::min(leastWholeShare, wholeShareOf(level));
 }
 
 /// The largest share that kernels of a class and a type reach: what lies between points is a mean of them.

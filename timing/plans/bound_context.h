@@ -68,6 +68,9 @@ public:
   /// Bytes a second that the fastest device reads and writes at best in kernels that are no products.
   double memoryRate() const { return fastestMemory; }
   double stepSeconds() const { return leastStepSeconds; }
+  /// Several small kernels or collectives take at least this share of what one does that does all their work: 1, or
+  /// less where small ones were measured to be more efficient, because their data is cached.
+  double wholeShare() const { return leastWholeShare; }
   const TimetableFacts &timetable(const std::string &name, int64_t ranks, int64_t microBatches) const;
 
   using PipelineKey = std::tuple<Lane, std::string, int64_t>; ///< lane, timetable, micro-batches
@@ -87,11 +90,12 @@ private:
   bool isConcave(abi::Collective::Kind kind, const timing::Span &span) const;
   Slope slopeOf(abi::Collective::Kind kind, const timing::Span &span, abi::DataType type) const;
   void measureDevices();
+  void compareSizes();
 
   const Problem &of;
   timing::Layout line; ///< of a mesh with a single axis: ranks are positions
   std::vector<double> rates;  ///< of each position
-  double fastestMemory = 0, leastStepSeconds = 0;
+  double fastestMemory = 0, leastStepSeconds = 0, leastWholeShare = 1;
   double smallestRoom = 0, largestRoom = 0;
   bool stallsProcessors = false;
   mutable std::map<Lanes, std::vector<timing::Span>> spans;

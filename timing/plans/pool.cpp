@@ -19,7 +19,7 @@ void PruneCounts::add(size_t bound, double value) {
 }
 
 std::vector<PrunedBy> PruneCounts::list() const {
-  constexpr std::array<std::string_view, 3> ofRelatives = {floorName, kernelsName, lighterName};
+  constexpr std::array<std::string_view, 4> ofRelatives = {floorName, kernelsName, fewerName, lighterName};
   std::vector<PrunedBy> list;
   for (size_t number = 0; number < counts.size(); ++number)
     if (PrunedBy by = counts[number]; by.candidates > 0) {
@@ -48,10 +48,32 @@ Pool::Pool(const Problem &problem, const std::vector<Constraint> &constraints) :
   if (problem.devices < 1)
     return;
   forEachCandidate(problem, constraints, [&](const Candidate &candidate) { add(candidate); });
-  cheapOf.resize(variants.size(), none);
-  for (uint32_t number = 0; number < entries.size(); ++number)
-    if (recomputations[entries[number].recompute] == "cheap")
-      cheapOf[entries[number].variant] = number;
+  lightOf.resize(variants.size());
+  for (uint32_t number = 0; number < entries.size(); ++number) {
+    const std::string &recompute = recomputations[entries[number].recompute];
+    Light &light = lightOf[entries[number].variant];
+    if (recompute == "none")
+      light.none = number;
+    else if (recompute == "cheap")
+      light.cheap = number;
+  }
+  findFewer();
+}
+
+void Pool::findFewer() {
+  using AllButMicroBatches = std::tuple<uint32_t, bool, int, uint16_t, bool>;
+  std::map<AllButMicroBatches, std::map<int64_t, uint32_t>> alike; // groups by micro-batches
+  for (uint32_t group = 0; group < groups.size(); ++group) {
+    auto [family, recompute, splits] = groups[group];
+    auto [mesh, splitsSequence, microBatches, stages] = families[family];
+    alike[{mesh, splitsSequence, stages, recompute, splits}][microBatches] = group;
+  }
+  fewer.resize(groups.size());
+  for (const auto &[key, byMicroBatches] : alike)
+    for (auto [many, group] : byMicroBatches)
+      for (auto [few, other] : byMicroBatches)
+        if (few < many && many % few == 0)
+          fewer[group].push_back(other);
 }
 
 void Pool::add(const Candidate &candidate) {
@@ -78,8 +100,14 @@ void Pool::add(const Candidate &candidate) {
   entry.variant = variants.numberOf({entry.family, entry.state, entry.timetable});
 }
 
-uint32_t Pool::lighterThan(uint32_t number) const {
-  return entries[number].givesFloor ? none : cheapOf[entries[number].variant];
+std::vector<uint32_t> Pool::lighterThan(uint32_t number) const {
+  const Light &light = lightOf[entries[number].variant];
+  std::vector<uint32_t> lighter;
+  if (light.none != none && light.none != number)
+    lighter.push_back(light.none);
+  if (light.cheap != none && !entries[number].givesFloor)
+    lighter.push_back(light.cheap);
+  return lighter;
 }
 
 Candidate Pool::candidateOf(uint32_t number) const {

@@ -5,6 +5,7 @@
 //            same products (Evaluated::floor)
 //   group    of a family: they recompute the same and split backward passes alike. They have the same kernels, but for
 //            those of their state (relatives.h)
+//            The fewer of a group differ from it only in their micro-batches, of which it has several times as many
 //   variant  of a family: same state and timetable. They differ only in what is recomputed
 #pragma once
 
@@ -39,7 +40,7 @@ private:
 };
 
 /// What relatives say, in the order in which it is counted behind bounds().
-enum class OfRelatives { Floor, Kernels, Lighter };
+enum class OfRelatives { Floor, Kernels, Fewer, Lighter };
 
 /// How many candidates each bound has pruned.
 class PruneCounts {
@@ -74,11 +75,13 @@ public:
   Pool(const Problem &problem, const std::vector<Constraint> &constraints);
 
   static constexpr uint32_t none = std::numeric_limits<uint32_t>::max();
-  /// The variant that recomputes only what is cheap, of one that recomputes more; or none.
-  uint32_t lighterThan(uint32_t number) const;
+  /// Variants that recompute less: nothing, or only what is cheap. Empty for one that recomputes nothing.
+  std::vector<uint32_t> lighterThan(uint32_t number) const;
   Candidate candidateOf(uint32_t number) const;
   size_t numberOfFamilies() const { return families.size(); }
   size_t numberOfGroups() const { return groups.size(); }
+  /// Groups, those with the fewest micro-batches first.
+  const std::vector<uint32_t> &fewerThan(uint32_t group) const { return fewer[group]; }
 
   const Problem &problem;
   const BoundContext context;
@@ -88,6 +91,7 @@ public:
 
 private:
   void add(const Candidate &candidate);
+  void findFewer();
 
   Numbered<std::vector<MeshAxis>> meshes;
   Numbered<std::string> states, timetables, recomputations;
@@ -95,7 +99,11 @@ private:
   Numbered<std::tuple<uint32_t, bool, int64_t, int>> families;
   Numbered<std::tuple<uint32_t, uint16_t, bool>> groups;       ///< family, recomputation, whether backward is split
   Numbered<std::tuple<uint32_t, uint16_t, uint16_t>> variants; ///< family, state, timetable
-  std::vector<uint32_t> cheapOf;                               ///< of variants
+  struct Light {
+    uint32_t none = Pool::none, cheap = Pool::none;
+  };
+  std::vector<Light> lightOf;               ///< of variants, by what they recompute
+  std::vector<std::vector<uint32_t>> fewer; ///< of groups
 };
 
 } // namespace dtc::plans

@@ -13,6 +13,13 @@ void Relatives::add(const Evaluated &evaluated) {
     known.push_back({evaluated.busy, evaluated.passes});
 }
 
+double Relatives::busy() const {
+  double most = 0;
+  for (const Known &each : known)
+    most = std::max(most, each.busy);
+  return most;
+}
+
 double Relatives::stepOf(size_t number, const Candidate &candidate) {
   auto ranks = static_cast<int32_t>(candidate.sizeOf("pp"));
   const timetables::Named *named = timetables::findNamed(candidate.timetable);
@@ -37,9 +44,9 @@ double Relatives::stepOf(size_t number, const Candidate &candidate) {
 
 double Relatives::boundOf(const Candidate &candidate, double update) {
   constexpr double rounding = 1 - 1e-9; // sums in another order
-  double most = 0;
+  double most = known.empty() ? 0 : busy() + update;
   for (size_t number = 0; number < known.size(); ++number)
-    most = std::max({most, known[number].busy + update, stepOf(number, candidate)});
+    most = std::max(most, stepOf(number, candidate));
   return rounding * most;
 }
 

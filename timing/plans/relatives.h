@@ -18,7 +18,8 @@
 
 namespace dtc::plans {
 
-/// Of its relatives that recompute only what is cheap, a candidate that recomputes more takes at least this share.
+/// Of relatives that recompute less, nothing or only what is cheap, a candidate that recomputes more takes at least
+/// this share.
 ///
 /// It does all that they do, and more. Yet this is not proven, and so the share is not 1: forward passes write less
 /// where less is kept, and what moves meets other traffic on its links. plan_exhaustive_test compares all such pairs.
@@ -29,6 +30,8 @@ class Relatives {
 public:
   void add(const Evaluated &evaluated);
   bool areKnown() const { return !known.empty(); }
+  /// The most that any of them said about the busiest rank; 0: nothing is known.
+  double busy() const;
   /// Seconds that the step of a candidate of the group takes at least; 0: nothing is known. `update`: what the update
   /// of the busiest rank takes at least, behind its kernels.
   double boundOf(const Candidate &candidate, double update);

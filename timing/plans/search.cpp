@@ -24,6 +24,7 @@ struct Family {
 };
 
 struct Group {
+  std::vector<uint32_t> members; ///< in order
   Relatives relatives;
   bool isKnown = false; ///< as a family's
 };
@@ -80,6 +81,7 @@ public:
         groups(pool.numberOfGroups()) {
     for (uint32_t number = 0; number < pool.entries.size(); ++number) {
       families[pool.entries[number].family].members.push_back(number);
+      groups[pool.entries[number].group].members.push_back(number);
       waiting.push({pool.entries[number].seconds, number});
     }
   }
@@ -130,23 +132,34 @@ private:
   }
   Largest boundOf(uint32_t number) {
     Largest largest = ownBoundOf(number);
-    if (uint32_t lighter = pool.lighterThan(number); lighter != Pool::none)
+    for (uint32_t lighter : pool.lighterThan(number))
       largest.raise(lighterShare * std::max(pool.entries[lighter].step, ownBoundOf(lighter).seconds),
                     OfRelatives::Lighter);
     return largest;
   }
-  /// Without what its lighter variant says.
+  /// Without what lighter variants say.
   Largest ownBoundOf(uint32_t number) {
     const PoolEntry &entry = pool.entries[number];
     Largest largest = {entry.seconds, entry.bound};
     Group &group = groups[entry.group];
-    if (families[entry.family].floor == 0 && !group.relatives.areKnown())
+    double fewer = busyOfFewer(entry);
+    if (families[entry.family].floor == 0 && !group.relatives.areKnown() && fewer == 0)
       return largest;
     Candidate candidate = pool.candidateOf(number);
     largest.raise(floorOf(entry, candidate), OfRelatives::Floor);
     double update = candidate.sizeOf("pp") == 1 ? updateSeconds(pool.context, candidate) : 0;
     largest.raise(group.relatives.boundOf(candidate, update), OfRelatives::Kernels);
+    if (fewer > 0)
+      largest.raise(fewer + update, OfRelatives::Fewer);
     return largest;
+  }
+  /// What the busiest rank does, by what relatives with fewer micro-batches do.
+  double busyOfFewer(const PoolEntry &entry) const {
+    constexpr double rounding = 1 - 1e-9; // sums in another order
+    double busy = 0;
+    for (uint32_t group : pool.fewerThan(entry.group))
+      busy = std::max(busy, groups[group].relatives.busy());
+    return rounding * pool.context.wholeShare() * busy;
   }
 
   /// Whether it can be left out; if so, it is counted.
@@ -169,6 +182,7 @@ private:
 
   std::vector<uint32_t> choose(const Outcome &outcome);
   bool take(uint32_t number, Round &round);
+  bool waitsForFewer(uint32_t number, const Round &round) const;
   uint32_t representativeOf(uint32_t number) const;
   void evaluateRound(const std::vector<uint32_t> &round, Outcome &outcome);
   void learn(uint32_t number, const Evaluated &result);
@@ -224,15 +238,29 @@ std::vector<uint32_t> Search::choose(const Outcome &outcome) {
   return round.members;
 }
 
+/// Whether a relative with fewer micro-batches is to be evaluated first.
+bool Search::waitsForFewer(uint32_t number, const Round &round) const {
+  auto isLeft = [&](uint32_t member) {
+    const PoolEntry &entry = pool.entries[member];
+    return !entry.isDone && !found.prunes(entry.bytes, entry.seconds);
+  };
+  return std::ranges::any_of(pool.fewerThan(pool.entries[number].group), [&](uint32_t fewer) {
+    return contains(round.groups, fewer) ||
+           (!groups[fewer].isKnown && std::ranges::any_of(groups[fewer].members, isLeft));
+  });
+}
+
 /// Puts a candidate into the round, or what its family begins with. Returns whether it has been taken itself: otherwise
 /// it waits for what is evaluated before, which may prune it.
 bool Search::take(uint32_t number, Round &round) {
   uint32_t ofFamily = pool.entries[number].family;
   uint32_t chosen = families[ofFamily].isKnown ? number : representativeOf(number);
-  uint32_t ofGroup = pool.entries[chosen].group, lighter = pool.lighterThan(chosen);
-  bool waitsForLighter =
-      lighter != Pool::none && (!pool.entries[lighter].isDone || contains(round.members, lighter));
-  if (waitsForLighter || contains(round.families, ofFamily) || contains(round.groups, ofGroup))
+  uint32_t ofGroup = pool.entries[chosen].group;
+  bool waitsForLighter = std::ranges::any_of(pool.lighterThan(chosen), [&](uint32_t lighter) {
+    return !pool.entries[lighter].isDone || contains(round.members, lighter);
+  });
+  if (waitsForLighter || contains(round.families, ofFamily) || contains(round.groups, ofGroup) ||
+      waitsForFewer(chosen, round))
     return false;
   if (!families[ofFamily].isKnown)
     round.families.push_back(ofFamily);

@@ -8,8 +8,10 @@
 //     that have the same stages on the same ranks. They do the same products (Evaluated::floor)
 //   - Those of a family that recompute the same and split backward passes alike have the same kernels, but for those of
 //     their state, and exchange the same activations (relatives.h)
-//   - What recomputes more takes hardly less than what recomputes only what is cheap and is otherwise equal. This bound
-//     alone is not proven (lighterShare, relatives.h)
+//   - Those that differ from such relatives only in that they have several times as many micro-batches do the same work
+//     in smaller pieces
+//   - What recomputes more takes hardly less than what recomputes less and is otherwise equal. This bound alone is not
+//     proven (lighterShare, relatives.h)
 #pragma once
 
 #include "timing/plans/bounds.h"
@@ -71,8 +73,10 @@ struct SearchOptions {
   double within = 0;     ///< also finds every candidate whose step is up to this share longer than the best
 };
 
-/// The bounds that relatives give: a floor, kernels and exchanges, and the step of a variant that recomputes less.
+/// The bounds that relatives give: a floor, kernels and exchanges, those of fewer micro-batches, and the step of a
+/// variant that recomputes less.
 inline constexpr std::string_view floorName = "products of a relative", kernelsName = "kernels of a relative",
+                                  fewerName = "a relative with fewer micro-batches",
                                   lighterName = "a relative that recomputes less";
 
 struct PrunedBy {
@@ -92,8 +96,9 @@ struct Outcome {
 /// Candidates are evaluated in rounds, those with the least bound first, of equal ones those that give a floor, and
 /// then the first in order. In a round in which a family or a group of relatives begins, only one of its members is
 /// evaluated. A family begins with one that gives a floor (recompute "none" or "cheap") if bounds leave any, whether it
-/// is likely to fit or not. What recomputes more waits for its variant that recomputes only what is cheap. Throws Error
-/// (BadInput) where the cluster has fewer devices than the problem.
+/// is likely to fit or not. What recomputes more waits for its variants that recompute nothing and only what is cheap,
+/// and what has more micro-batches for relatives with fewer. Throws Error (BadInput) where the cluster has fewer
+/// devices than the problem.
 ///
 /// Each candidate that was considered has been evaluated or pruned, and counted once; if the search is not complete,
 /// some neither.
