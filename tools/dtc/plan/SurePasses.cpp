@@ -150,17 +150,27 @@ private:
            std::ranges::all_of(command.operands, [&](const FlatOperand &operand) { return isOfState(operand); });
   }
 
-  /// Values that are made from parameters and gradients alone, whatever moved or converted them.
+  /// As what sums squares for the norm does: before the update or in it, as state is split.
+  bool readsGradients(const FlatCommand &command) const {
+    return std::ranges::any_of(
+        command.operands, [&](const FlatOperand &operand) { return ofWeights[static_cast<size_t>(operand.value)]; });
+  }
+
+  /// Values that are made from parameters and gradients alone, whatever moved or converted them, and gradients of
+  /// weights.
   void findState() {
     ofState.resize(function.valueBytes.size());
+    ofWeights.resize(function.valueBytes.size());
     for (size_t value = 0; value < function.arguments.size(); ++value) {
       Holds holds = role.ports[static_cast<size_t>(function.arguments[value])].holds;
       ofState[value] = holds == Holds::Parameters || holds == Holds::Copies || holds == Holds::Gradients;
     }
     for (const FlatCommand &command : function.commands)
       for (const FlatResult &result : command.results)
-        if (result.isRoot)
+        if (result.isRoot) {
           ofState[static_cast<size_t>(result.value)] = readsOnlyState(command);
+          ofWeights[static_cast<size_t>(result.value)] = isOfWeights(command);
+        }
   }
 
   /// Of a kernel, in every relative.
@@ -192,7 +202,8 @@ private:
   double otherSeconds(const FlatCommand &command) const {
     const abi::Work &work = command.work;
     bool isMove = work.kind() == abi::Work::MOVEMENT || work.kind() == abi::Work::INDEXED;
-    if (isMove || readsOnlyState(command) || (isOfWeights(command) && work.kind() != abi::Work::REDUCTION))
+    bool isSumForWeights = work.kind() == abi::Work::REDUCTION && !readsGradients(command);
+    if (isMove || readsOnlyState(command) || (isOfWeights(command) && !isSumForWeights))
       return 0;
     double state = 0;
     for (const FlatOperand &operand : command.operands)
@@ -266,7 +277,7 @@ private:
   const FlatFunction &function;
   const timing::Device &device;
   Producers producers;
-  std::vector<bool> ofState; ///< by value
+  std::vector<bool> ofState, ofWeights; ///< by value
   CommandTimes times;
 };
 

@@ -7,7 +7,7 @@
 //   - other kernels of forward passes and of input gradients, less what they read from parameters and gradients: this
 //     may be gathered, and converted before. Kernels that only convert parameters do not count, nor do copies and
 //     look-ups of rows, some of which are for collectives
-//   - sums for gradients of weights, such as a bias's: what they read
+//   - sums for gradients of weights, such as a bias's: what they read. Not sums of such gradients
 //   - collectives that exchange activations, when they have the links to themselves, in the group that is the fastest
 //
 // Elementwise kernels of one formula may be launched together, so their launches do not count, and they reach the best
