@@ -42,6 +42,13 @@ class Plan(DriverTest):
         return json.loads(self.dtc("plan", model, *SMALL, "--cluster", cluster or self.cluster(), *quick(words), "--advice", "none",
                                    "--json", *words))
 
+    def larger(self):
+        """A model whose arenas differ: they are multiples of 2 MiB."""
+        model = self.make_folder("larger")
+        config = json.loads((MODEL / "config.json").read_text())
+        (model / "config.json").write_text(json.dumps({**config, "n_embd": 128, "vocab_size": 2000}))
+        return model
+
     def refusal(self, *words, cluster=None, code=3, model=MODEL):
         return self.dtc("plan", model, *SMALL, "--cluster", cluster or self.cluster(), *quick(words), *words, code=code)
 
@@ -164,10 +171,9 @@ class Plan(DriverTest):
 
     def test_the_front_has_no_worse_plan(self):
         page = self.directory / "plan.html"
-        answer = self.plan("--devices", 4, "--report", page)
+        answer = self.plan("--devices", 4, "--report", page, cluster=self.cluster(flops="1e10"), model=self.larger())
         front = answer["front"]
-        self.assertGreater(len(front), 1)
-        self.assertLessEqual({plan["devices"] for plan in front}, {4, 2, 1})
+        self.assertEqual({plan["devices"] for plan in front}, {4, 2, 1}) # a step takes longer than what moves for it
         figures = [(plan["bytes"], plan["seconds"], plan["devices"]) for plan in front]
         for one in figures:
             for other in figures:
@@ -178,9 +184,7 @@ class Plan(DriverTest):
 
     # The least number is the least: one less is refused, with that number.
     def test_the_fewest_devices(self):
-        model = self.make_folder("larger")
-        config = json.loads((MODEL / "config.json").read_text())
-        (model / "config.json").write_text(json.dumps({**config, "n_embd": 128, "vocab_size": 2000}))
+        model = self.larger()
         exact = ["--margin", 0, "--effort", 2000]
         one = self.plan("--devices", 1, "--front", *exact, model=model)
         memory = int(0.8 * min(plan["bytes"] for plan in one["front"]))
@@ -199,12 +203,10 @@ class Plan(DriverTest):
         self.assertIn(f"({lack:.0f} bytes) of memory", self.refusal("--devices", 1, *exact, cluster=little, model=model))
 
     def test_a_constraint_that_takes_too_much_memory_is_named(self):
-        model = self.make_folder("larger")
-        config = json.loads((MODEL / "config.json").read_text())
-        (model / "config.json").write_text(json.dumps({**config, "n_embd": 128, "vocab_size": 2000}))
-        only = ["--devices", 4, "--margin", 0, "--fix", "tp=1", "--fix", "pp=1", "--fix", "cp=1"]
-        whole, sharded = (min(plan["bytes"] for plan in self.plan("--fix", state, *only, "--front", model=model)["front"]
-                              if plan["devices"] == 4) for state in ("ddp", "zero3"))
+        model = self.larger()
+        only = ["--devices", 4, "--margin", 0, "--fix", "dp=4"]
+        whole, sharded = (min(plan["bytes"] for plan in self.plan("--fix", state, *only, "--front", model=model)["front"])
+                          for state in ("ddp", "zero3"))
         self.assertLess(sharded, whole)
         message = self.refusal("--fix", "ddp", *only, cluster=self.cluster(int((whole + sharded) / 2)), model=model)
         self.assertIn("; without --fix ddp there is a plan that fits", message)

@@ -20,7 +20,7 @@ class PublishedPlans(DriverTest):
         """Everything is fixed that a test does not ask for, so few candidates remain."""
         assignments = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
         return ["plan", model, "--cluster", cluster, "--devices", devices, *assignments, "--set", "compute=bf16",
-                "--effort", 1, *[word for each in fixed for word in ("--fix", each)]]
+                "--effort", 1, "--refine", 1, *[word for each in fixed for word in ("--fix", each)]]
 
     def plan(self, *words, **settings):
         """The proposed plan."""

@@ -157,19 +157,23 @@ size_t proposedNumber(const PlanAnswer &answer) {
   return best.value();
 }
 
-/// The best plans again with a better cut, recomputation and order, which may change their order.
-void refine(Evaluator &evaluator, uint64_t effort, PlannedNumber &number) {
+/// The best plans again with a better cut, recomputation and order, which may change their order. What is recomputed
+/// stays as it is where a constraint says anything about it.
+void refine(Evaluator &evaluator, uint64_t effort, const std::vector<plans::Constraint> &constraints,
+            PlannedNumber &number) {
   if (effort == 0)
     return;
+  Refining how = {effort,
+                  std::ranges::find(constraints, "recompute", &plans::Constraint::dimension) == constraints.end()};
   std::vector<PlanRow> refined;
   std::vector<plans::Evaluated> evaluated;
   for (const PlanRow &row : number.rows)
     evaluated.push_back(row.plan);
-  std::vector<RefinedPlan> all = evaluator.refineAll(number.problem, evaluated, effort);
+  std::vector<RefinedPlan> all = evaluator.refineAll(number.problem, evaluated, how);
   evaluated.clear();
   for (RefinedPlan &found : all) {
     evaluated.push_back(found.evaluated);
-    refined.push_back({std::move(found.evaluated), std::move(found.choices)});
+    refined.push_back({std::move(found.evaluated), std::move(found.choices), found.isMixed});
   }
   number.refined = static_cast<int64_t>(refined.size());
   number.rows.clear();
@@ -270,7 +274,7 @@ PlanAnswer findPlans(const PlanVerbOptions &options, Evaluator &evaluator, const
   PlannedNumber &number = answer.numbers[answer.proposed];
   PopularPlans popular = evaluatePopular(search, number.problem);
   addToTable(number, popular);
-  refine(evaluator, options.refine, number);
+  refine(evaluator, options.refine, search.constraints(), number);
   answer.popular = popularVerdicts(search, number, popular);
   if (options.front || !options.report.empty())
     answer.front = frontOf(search, answer);

@@ -119,17 +119,17 @@ std::vector<plans::Evaluated> Evaluator::evaluate(const plans::Problem &problem,
   return evaluated;
 }
 
-RefinedPlan Evaluator::refine(const plans::Problem &problem, const plans::Evaluated &found, uint64_t effort) {
-  return workers.front()->refine(problem, found, effort);
+RefinedPlan Evaluator::refine(const plans::Problem &problem, const plans::Evaluated &found, const Refining &how) {
+  return workers.front()->refine(problem, found, how);
 }
 
 std::vector<RefinedPlan> Evaluator::refineAll(const plans::Problem &problem, std::span<const plans::Evaluated> found,
-                                              uint64_t effort) {
+                                              const Refining &how) {
   std::vector<RefinedPlan> refined(found.size());
   std::atomic<size_t> next = 0;
   runThreads(std::min(workers.size(), std::max<size_t>(1, found.size())), [&](size_t number) {
     for (size_t one = next++; one < found.size(); one = next++)
-      refined[one] = workers[number]->refine(problem, found[one], effort);
+      refined[one] = workers[number]->refine(problem, found[one], how);
   });
   return refined;
 }

@@ -22,6 +22,12 @@
 
 namespace dtc {
 
+/// How plans are refined.
+struct Refining {
+  uint64_t effort = 1;        ///< plans that are tried for the order; 1: none is looked for
+  bool mixesRecompute = true; ///< whether layers may recompute otherwise than the candidate says
+};
+
 /// What refining found.
 struct RefinedPlan {
   plans::Evaluated evaluated; ///< with the choices
@@ -29,6 +35,7 @@ struct RefinedPlan {
   /// candidate's --mesh, --strategy and --set accumulation, these choices, the same --cluster and --schedule-effort 1
   /// predicts the same step. (Without --schedule-effort 1 it goes on searching for a better order from there.)
   std::string choices;
+  bool isMixed = false; ///< layers do not all recompute what the candidate says
 };
 
 class Evaluator {
@@ -47,14 +54,13 @@ public:
   /// Evaluated::floor is that of PlanFloor.h, also where something is recomputed.
   std::vector<plans::Evaluated> evaluate(const plans::Problem &problem, std::span<const plans::Candidate> candidates);
 
-  /// Looks for a better cut, a mix of what is recomputed, and a better order, with up to `effort` plans for the order
-  /// (1: none is looked for). Never worse than the candidate as it was evaluated: what does not fit is never taken for
-  /// what does, nor a longer step for a shorter one.
-  RefinedPlan refine(const plans::Problem &problem, const plans::Evaluated &found, uint64_t effort);
+  /// Looks for a better cut, a mix of what is recomputed, and a better order. Never worse than the candidate as it was
+  /// evaluated: what does not fit is never taken for what does, nor a longer step for a shorter one.
+  RefinedPlan refine(const plans::Problem &problem, const plans::Evaluated &found, const Refining &how);
 
   /// The same for several, in their order, some at the same time.
   std::vector<RefinedPlan> refineAll(const plans::Problem &problem, std::span<const plans::Evaluated> found,
-                                     uint64_t effort);
+                                     const Refining &how);
 
 private:
   struct Worker; ///< a context with its modules; one for each thread

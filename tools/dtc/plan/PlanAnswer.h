@@ -16,6 +16,7 @@ namespace dtc {
 struct PlanRow {
   plans::Evaluated plan;
   std::string choices; ///< as --choices reads them; empty where the plan was not refined
+  bool isMixed = false; ///< layers do not all recompute what the plan says
 };
 
 /// What a search for one number of devices found.

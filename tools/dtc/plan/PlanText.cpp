@@ -227,10 +227,15 @@ static void printRows(const PlanAnswer &answer) {
   constexpr size_t leftColumns = 5;
   Table table(heads, leftColumns);
   for (size_t i = 0; i < number.rows.size(); ++i) {
-    const Evaluated &plan = number.rows[i].plan;
+    const PlanRow &row = number.rows[i];
+    const Evaluated &plan = row.plan;
     const plans::Candidate &its = plan.candidate;
-    std::vector<std::string> cells = {std::to_string(i + 1), its.meshText(), its.strategyText(),
-                                      timetableOf(its),      its.recompute,  std::to_string(its.microBatches),
+    std::vector<std::string> cells = {std::to_string(i + 1),
+                                      its.meshText(),
+                                      its.strategyText(),
+                                      timetableOf(its),
+                                      row.isMixed ? "mixed" : its.recompute,
+                                      std::to_string(its.microBatches),
                                       secondsText(plan.seconds)};
     if (hasBand)
       cells.push_back(fmt::format("±{:.2g}%", 100 * plan.band));

@@ -21,14 +21,15 @@ public:
       : placed(placed), problem(problem), candidate(candidate), choices(choicesFor(placed, problem, candidate)),
         best(evaluateChoices(placed, problem, candidate, choices)) {}
 
-  RefinedPlan run(uint64_t effort) {
+  RefinedPlan run(const Refining &how) {
     if (!overlapsSteps(choices.timetable)) { // other plans are compared by a step by itself
       improveCut();
-      improveRecompute();
-      improveOrder(effort);
+      if (how.mixesRecompute)
+        improveRecompute();
+      improveOrder(how.effort);
       sayCut();
     }
-    return {best, printChoices(choices, hasStages(candidate))};
+    return {best, printChoices(choices, hasStages(candidate)), isMixed};
   }
 
 private:
@@ -37,21 +38,23 @@ private:
     return one.lack != other.lack ? one.lack < other.lack : one.seconds < other.seconds;
   }
 
-  /// Takes the choices that `find` makes, if they are better. What leads to no plan is left.
-  void attempt(const std::function<mlir::FailureOr<Choices>()> &find) {
+  /// Takes the choices that `find` makes, if they are better, and returns whether. What leads to no plan is left.
+  bool attempt(const std::function<mlir::FailureOr<Choices>()> &find) {
     mlir::ScopedDiagnosticHandler quiet(placed.planner->context(), [](mlir::Diagnostic &) { return mlir::success(); });
     mlir::FailureOr<Choices> found = find();
     if (failed(found)) {
       forgiveFailure(*placed.step->model.module);
-      return;
+      return false;
     }
     try {
       plans::Evaluated evaluated = evaluateChoices(placed, problem, candidate, *found);
       if (!isBetter(evaluated, best))
-        return;
+        return false;
       best = evaluated;
       choices = *found;
+      return true;
     } catch (const Error &) {
+      return false;
     }
   }
 
@@ -75,7 +78,7 @@ private:
     uint64_t room = roomOfArena(placed, problem, scratch());
     if (!isNeeded || room == 0)
       return;
-    attempt([&]() -> mlir::FailureOr<Choices> {
+    isMixed = attempt([&]() -> mlir::FailureOr<Choices> {
       mlir::FailureOr<ChosenRecompute> chosen =
           chooseRecompute(*placed.planner, choices, room, placed.layout->deviceOf(0), &*placed.layout);
       if (failed(chosen))
@@ -119,13 +122,15 @@ private:
   const plans::Candidate &candidate;
   Choices choices; ///< of the best
   plans::Evaluated best;
+  bool isMixed = false;
 };
 
 } // namespace
 
-RefinedPlan Evaluator::Worker::refine(const plans::Problem &problem, const plans::Evaluated &found, uint64_t effort) {
+RefinedPlan Evaluator::Worker::refine(const plans::Problem &problem, const plans::Evaluated &found,
+                                      const Refining &how) {
   PlacedStep &placed = place(problem, found.candidate);
-  RefinedPlan refined = Refinement(placed, problem, found.candidate).run(effort);
+  RefinedPlan refined = Refinement(placed, problem, found.candidate).run(how);
   placed.planner->forget();
   return refined;
 }

@@ -15,7 +15,7 @@ struct Evaluator::Worker {
 
   plans::ModelFacts facts();
   plans::Evaluated evaluate(const plans::Problem &problem, const plans::Candidate &candidate);
-  RefinedPlan refine(const plans::Problem &problem, const plans::Evaluated &found, uint64_t effort);
+  RefinedPlan refine(const plans::Problem &problem, const plans::Evaluated &found, const Refining &how);
 
   /// Candidates with equal keys are placed only once.
   static std::string keyOf(const plans::Problem &problem, const plans::Candidate &candidate);

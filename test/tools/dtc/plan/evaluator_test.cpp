@@ -140,7 +140,7 @@ TEST(Evaluator, FiguresAreThoseOfThePrograms) {
       ASSERT_EQ(found.problem, "");
       timing::Layout layout(cluster, meshOf(candidate));
       for (uint64_t effort : {1, 12}) {
-        RefinedPlan refined = evaluator.refine(problem, found, effort);
+        RefinedPlan refined = evaluator.refine(problem, found, {effort});
         EXPECT_LE(refined.evaluated.seconds, found.seconds);
         abi::Manifest program = compiled(request, candidate, refined.choices, layout);
         timing::Forecast forecast = timing::forecastStep(program, layout);
@@ -279,10 +279,12 @@ TEST(Evaluator, RefiningRecomputesUntilItFits) {
   EXPECT_FALSE(both[0].fits());
   EXPECT_TRUE(both[1].fits());
   for (const plans::Evaluated &each : both) {
-    RefinedPlan refined = evaluator.refine(problem, each, 1);
+    RefinedPlan refined = evaluator.refine(problem, each, {1});
     EXPECT_TRUE(refined.evaluated.fits());
     EXPECT_LE(refined.evaluated.seconds, both[1].seconds);
     EXPECT_LT(refined.evaluated.bytes, both[0].bytes);
+    EXPECT_TRUE(refined.isMixed);
+    EXPECT_EQ(figuresOf(evaluator.refine(problem, each, {1, false}).evaluated), figuresOf(each)); // nothing is mixed
   }
 }
 
@@ -293,10 +295,10 @@ TEST(Evaluator, RefiningManyIsRefiningEach) {
   plans::Problem problem = problemOf(evaluator, cluster, 2);
   std::vector<plans::Evaluated> found = evaluator.evaluate(
       problem, {{candidateOf({{"dp", 2}}), candidateOf({{"tp", 2}}), candidateOf({{"pp", 2}}, "ddp", 4)}});
-  std::vector<RefinedPlan> all = evaluator.refineAll(problem, found, 6);
+  std::vector<RefinedPlan> all = evaluator.refineAll(problem, found, {6});
   ASSERT_EQ(all.size(), 3U);
   for (size_t number = 0; number < all.size(); ++number) {
-    RefinedPlan each = evaluator.refine(problem, found[number], 6);
+    RefinedPlan each = evaluator.refine(problem, found[number], {6});
     EXPECT_EQ(each.choices, all[number].choices);
     EXPECT_EQ(figuresOf(each.evaluated), figuresOf(all[number].evaluated));
   }
