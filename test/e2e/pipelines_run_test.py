@@ -109,13 +109,12 @@ class Bits(PipelineTest):
     def test_fewer_micro_batches_than_ranks(self):
         model, settings = self.tiny(8), {"accumulation": 2, "global_batch": 4, "dropout": 0.1}
         one, _ = self.run_under(model, "dp=1", **settings)
-        cases = (("interleaved", 8, 42), ("zb-h1", 4, 33), ("zbv", 8, 20), ("v-half", 8, 20), ("v-min", 8, 20))
-        for timetable, stages, idle in cases if LONG else cases[:3]:
+        cases = ("interleaved", "zb-h1", "zbv", "v-half", "v-min")
+        for timetable in cases if LONG else cases[:3]:
             with self.subTest(timetable=timetable):
                 program = self.directory / timetable
                 said = self.dtc("compile", model, *self.words("pp=4", **settings), "--timetable", timetable, "-o", program)
-                self.assertIn(f"a pipeline of {stages} stages with 2 micro-batches a step: its stages stand idle for {idle} % of "
-                              "the time or more; raise accumulation", said)
+                self.assertIn(f"with 2 micro-batches a step, {timetable} over 4 ranks is idle for ", said)
                 self.assertEqual(self.train(program, self.data, f"{timetable}.out"), one)
 
     # PyTorch's interleaved zero bubble adds in order: the same bits, and no warning.
@@ -310,8 +309,8 @@ class BadInput(PipelineTest):
     def test_too_few_micro_batches_are_told(self):
         told = self.dtc("compile", "--mesh", "pp=4", SOURCE / "examples/gpt-small", "-o", self.directory / "program",
                         "--set", "accumulation=2", "--set", "global_batch=4")
-        self.assertIn("a pipeline of 4 stages with 2 micro-batches a step: its stages stand idle for 60 % of the time or "
-                      "more; raise accumulation", told)
+        self.assertIn("with 2 micro-batches a step, 1f1b over 4 ranks is idle for 1.5 of its work, over 0.25, and 60% of a step",
+                      told)
 
     def test_fewer_micro_batches_than_a_timetable_takes(self):
         model = self.tiny(8)

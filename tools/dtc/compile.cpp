@@ -242,7 +242,7 @@ void compileToProgram(const CompileVerbOptions &options) {
   CompileRequest request = options.request;
   request.layout = layout ? &*layout : nullptr;
   request.profile = profile ? &*profile : nullptr;
-  request.advises = layout && !options.isTooLarge && request.generate == 0;
+  request.advises = !options.isTooLarge && request.generate == 0;
   // Never destroyed, which would take as long as a phase: the process ends after this.
   static LoadedModel &loaded = *new LoadedModel(request);
   static CompiledProgram &program = *new CompiledProgram(loaded.compile());
@@ -385,7 +385,6 @@ void dtc::addCompile(CLI::App &app) {
       ->capture_default_str()
       ->needs(cluster);
   addAdviceOptions(*verb, options->advice);
-  verb->get_option("--reference-batch")->needs(cluster); // without one there is no advice
   CLI::Option *profile =
       verb->add_option("--profile", options->profile,
                        "The folder of a run with --trace: a pipeline (mesh axis pp) is cut by what its layers took "
