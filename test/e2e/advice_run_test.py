@@ -142,7 +142,8 @@ class Advice(DriverTest):
         for words in [reference[:2], reference[2:]]:
             self.assertIn("--reference", self.dtc("compile", MODEL, *SMALL, *words, "--cluster", self.slow(), "-o",
                                                   self.directory / "program", code=2))
-        self.assertIn("--cluster", self.dtc("compile", MODEL, *SMALL, *reference, "-o", self.directory / "program", code=2))
+        without = self.dtc("compile", MODEL, *SMALL, *reference, "-o", self.directory / "program") # it needs no cluster
+        self.assertIn("learning-rate-not-scaled", advice(without))
 
     # 100,000,000 steps of some milliseconds are many times the mean time between failures.
     def test_checkpoint_interval(self):

@@ -56,8 +56,8 @@ static std::optional<Finding> rateNotScaled(const AdviceFacts &facts) {
   Finding finding;
   finding.name = rateName;
   finding.text = fmt::format(
-      "the learning rate is {:.3g}; {:.3g} was right for {:.6g} samples a step, and a step has {}, {:.3g} times as "
-      "many: with {} the rate grows with {}, to {:.3g}, and {:.3g} is off by a factor of {:.3g}, more than {:.3g}",
+      "the learning rate is {:.3g}; {:.3g} was right for a batch of {:.6g}, and this one is {}, {:.3g} times that: "
+      "with {} the rate grows with {}, to {:.3g}, and {:.3g} is off by a factor of {:.3g}, more than {:.3g}",
       training.learning_rate(), facts.referenceRate, facts.referenceBatch, training.global_batch(), times,
       training.optimizer(), adaptive ? "the square root of the batch" : "the batch", right, training.learning_rate(),
       off, mostRateFactor);
