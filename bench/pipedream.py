@@ -8,8 +8,13 @@ PipeDream needs them to be. With N steps (`--steps`) and the demo's learning rat
 
     together      1f1b in two stages, two micro-batches, the demo's clip_norm
     unclipped     the same with clip_norm = 0
-    delayed       1.3 N steps of PipeDream in two stages: one micro-batch, no clipping
-    long-warm-up  the same, with 200 steps of warm-up
+    steady        1.3 N steps of PipeDream in two stages: one micro-batch, nesterov = 1, and clip_norm = 0.2, by which
+                  PipeDream clips each layer by itself
+    four-steady   the same in four stages
+    delayed       as steady, but with nesterov = 0 and without clipping
+    clipped       as steady, but with nesterov = 0
+    ahead         as steady, but without clipping
+    long-warm-up  as delayed, with 200 steps of warm-up
     low-rate      the same as delayed, with the learning rate 3e-4
     four-stages   the same as low-rate, in four stages
 
@@ -45,7 +50,8 @@ class Row:
     stages: int = 2
     rate: str = "1e-3"
     warm_up: int = 50
-    clip_norm: int = 0
+    clip_norm: float = 0
+    nesterov: int = 0
 
     def steps(self, of_synchronous):
         return of_synchronous * MORE[0] // MORE[1] if self.timetable == "pipedream" else of_synchronous
@@ -53,14 +59,19 @@ class Row:
     def words(self, of_synchronous):
         """Of `dtc compile`."""
         settings = {"steps": self.steps(of_synchronous), "learning_rate": self.rate, "warmup_steps": self.warm_up,
-                    "clip_norm": self.clip_norm, "accumulation": 1 if self.timetable == "pipedream" else 2, "eval_every": 0}
+                    "clip_norm": self.clip_norm, "nesterov": self.nesterov, "eval_every": 0,
+                    "accumulation": 1 if self.timetable == "pipedream" else 2}
         return ["--mesh", f"pp={self.stages}", "--timetable", self.timetable,
                 *(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))]
 
 
 ROWS = [Row("together", "1f1b", clip_norm=1),
         Row("unclipped", "1f1b"),
+        Row("steady", "pipedream", clip_norm=0.2, nesterov=1),
+        Row("four-steady", "pipedream", stages=4, clip_norm=0.2, nesterov=1),
         Row("delayed", "pipedream"),
+        Row("clipped", "pipedream", clip_norm=0.2),
+        Row("ahead", "pipedream", nesterov=1),
         Row("long-warm-up", "pipedream", warm_up=200),
         Row("low-rate", "pipedream", rate="3e-4"),
         Row("four-stages", "pipedream", stages=4, rate="3e-4")]

@@ -3,6 +3,8 @@
 
 #include "dialect/IR/Expression.h"
 
+#include "llvm/ADT/Sequence.h"
+
 #include <limits>
 
 namespace dtc {
@@ -24,6 +26,11 @@ inline mlir::dt::Expr changesState(mlir::dt::Expr finite, mlir::dt::Expr tokenCo
 
 /// The factor that makes a gradient of that norm as long as `clipNorm`, if it is below 1.
 inline mlir::dt::Expr clippingRatio(mlir::dt::Expr norm, double clipNorm) { return clipNorm / (norm + 1e-6); }
+
+/// Of all elements, in f32.
+inline mlir::dt::Expr squareSum(mlir::dt::Expr gradient) {
+  return square(gradient.widened()).sum(llvm::to_vector(llvm::seq<int64_t>(0, gradient.getRank())));
+}
 
 /// 1 or 0, for the host.
 inline mlir::Value asNumber(mlir::dt::Expr mask, mlir::Type element) {

@@ -4,7 +4,6 @@
 #include "passes/differentiate/Passes.h"
 #include "passes/differentiate/Signature.h"
 #include "runtime/abi/outputs.h"
-#include "llvm/ADT/Sequence.h"
 
 namespace dtc {
 #define GEN_PASS_DEF_BUILDREDUCTION
@@ -118,11 +117,6 @@ struct BuildReduction : dtc::impl::BuildReductionBase<BuildReduction> {
     }
     results.add(asNumber(holds, norm.getType().getElementType()), dt::PortKind::Output, abi::output::updateHolds.name);
     results.addPartial(count, dt::PortKind::Share, stepTokenCount);
-  }
-
-  static Value squareSum(Expr gradient) {
-    SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(0, gradient.getRank()));
-    return square(gradient.widened()).sum(all);
   }
 };
 

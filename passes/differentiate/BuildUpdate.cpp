@@ -85,9 +85,16 @@ struct AdamW : Optimizer {
     MLIRContext *context = rate.getType().getContext();
     if (setting("weight_decay") != 0)
       scalars.keep = 1.0 - rate * setting("weight_decay");
-    Value momentRate = rate / rate.with(arguments.get(biasCorrection(context, "beta1")));
+    Expr correction = rate.with(arguments.get(biasCorrection(context, "beta1")));
+    Expr momentRate = rate / correction;
     Value denominatorScale = rsqrt(rate.with(arguments.get(biasCorrection(context, "beta2"))));
     scalars.rest = {momentRate, denominatorScale};
+    double beta1 = setting("beta1"), ahead = setting("nesterov");
+    if (ahead == 0)
+      return;
+    Expr next = correction * beta1 + (1 - beta1); // 1 - beta1^(t + 1)
+    scalars.rest[0] = momentRate * (1 - ahead) + rate / next * (ahead * beta1);
+    scalars.rest.push_back(momentRate * (ahead * (1 - beta1)));
   }
 
   State update(Expr gradient, const State &old, bool, const Scalars &scalars) const override {
@@ -96,7 +103,10 @@ struct AdamW : Optimizer {
     Expr p = number(old.parameter), momentRate = number(scalars.rest[0]), denominatorScale = number(scalars.rest[1]);
     Expr m = number(old.slots[0]) * beta1 + gradient * (1 - beta1);
     Expr v = number(old.slots[1]) * beta2 + square(gradient) * (1 - beta2);
-    Expr step = momentRate * m / (sqrt(v) * denominatorScale + setting("epsilon"));
+    Expr moment = momentRate * m;
+    if (setting("nesterov") != 0)
+      moment = moment + number(scalars.rest[2]) * gradient;
+    Expr step = moment / (sqrt(v) * denominatorScale + setting("epsilon"));
     Expr kept = scalars.keep ? p * number(scalars.keep) : p;
     return {kept - step, {m, v}};
   }
@@ -142,14 +152,10 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
       module.emitError("has no dt.parameters");
       return signalPassFailure();
     }
-    if (asynchronous && clipNorm != 0) {
-      module.emitError() << fmt::format("pipedream updates each stage by itself: clipping by a norm over all stages "
-                                        "(clip_norm = {}) would make them wait for each other; set clip_norm = 0",
-                                        double(clipNorm));
-      return signalPassFailure();
-    }
     if (failed(chooseOptimizer()))
       return signalPassFailure();
+    if (asynchronous)
+      module->setAttr(dt::module_attr::asynchronous, UnitAttr::get(&getContext()));
     if (earlyUpdate)
       buildAssumption();
     auto list = llvm::to_vector(parameters.getAsRange<dt::ParamAttr>());
@@ -266,18 +272,27 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
     builder.setInsertionPointToStart(&update.getBody().front());
     Arguments arguments(update);
     Scalars scalars = buildScalars(builder, update.getLoc(), arguments);
-    SmallVector<State> updated;
     StringAttr noSlot = builder.getStringAttr("");
+    auto gradientOf = [&](dt::ParamAttr parameter) {
+      return arguments.get(unplacedPort(dt::PortKind::ReducedGradient, parameter.getName(), noSlot));
+    };
+    llvm::MapVector<Attribute, Value> clipped;
+    if (asynchronous && clipNorm != 0)
+      clipped = clipEachLayer(builder, listener, parameters, gradientOf, scalars.gradientScale);
+    SmallVector<State> updated;
     SmallVector<StringAttr> slots =
         llvm::map_to_vector(method->slots(), [&](StringRef slot) { return builder.getStringAttr(slot); });
     for (dt::ParamAttr parameter : parameters) {
       listener.setMarks({parameter.getLayer(), direction});
       StringAttr name = parameter.getName();
-      SmallVector<Value> operands{arguments.get(unplacedPort(dt::PortKind::ReducedGradient, name, noSlot)),
+      SmallVector<Value> operands{gradientOf(parameter),
                                   arguments.get(unplacedPort(dt::PortKind::Parameter, name, noSlot))};
       for (StringAttr slot : slots)
         operands.push_back(arguments.get(unplacedPort(dt::PortKind::Slot, name, slot)));
-      updated.push_back(apply(builder, update, parameter, std::move(operands), scalars));
+      Scalars its = scalars;
+      if (Value scale = clipped.lookup(clippedWith(parameter)))
+        its.gradientScale = scale;
+      updated.push_back(apply(builder, update, parameter, std::move(operands), its));
     }
     listener.setMarks({{}, direction});
     // Results are in the order of the arguments: parameters, then slot by slot.
@@ -291,6 +306,39 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
       results.add(asNumber(Expr(builder, update.getLoc(), scalars.applies), builder.getF32Type()), dt::PortKind::Output,
                   abi::output::updateApplied.name);
     results.finish(update);
+  }
+
+  /// What has one norm where stages update by themselves: a layer, which one stage has, or a parameter outside the
+  /// layers.
+  static Attribute clippedWith(dt::ParamAttr parameter) {
+    return parameter.getLayer() ? Attribute(parameter.getLayer()) : parameter.getName();
+  }
+
+  /// The factors of gradients, each clipped by the norm of what is clipped together: no stage waits for another, and
+  /// what is computed does not depend on how layers are cut into stages. `scale` makes gradients mean ones.
+  llvm::MapVector<Attribute, Value> clipEachLayer(OpBuilder &builder, PurposeListener &listener,
+                                                  ArrayRef<dt::ParamAttr> parameters,
+                                                  llvm::function_ref<Value(dt::ParamAttr)> gradientOf, Value scale) {
+    auto direction = dt::DirectionAttr::get(&getContext(), dt::Direction::Update);
+    llvm::MapVector<Attribute, SmallVector<Value>> squareSums;
+    listener.setPurpose("gradient_norm");
+    for (dt::ParamAttr parameter : parameters) {
+      listener.setMarks({parameter.getLayer(), direction});
+      Location loc = NameLoc::get(parameter.getName());
+      squareSums[clippedWith(parameter)].push_back(squareSum(Expr(builder, loc, gradientOf(parameter))));
+    }
+    llvm::MapVector<Attribute, Value> factors;
+    for (auto &[which, sums] : squareSums) {
+      auto layer = dyn_cast<dt::LayerAttr>(which);
+      listener.setMarks({layer, direction});
+      Expr total(builder, scale.getLoc(), sums.front());
+      for (Value sum : ArrayRef(sums).drop_front())
+        total = total + total.with(sum);
+      Expr norm = sqrt(total) * total.with(scale);
+      factors[which] = minimum(clippingRatio(norm, clipNorm), 1) * total.with(scale);
+    }
+    listener.setPurpose(optimizer);
+    return factors;
   }
 
   /// The optimizer's formula applied to one parameter, to its gradient, itself and its slots: its new state.
@@ -359,7 +407,7 @@ struct BuildUpdate : dtc::impl::BuildUpdateBase<BuildUpdate> {
       finite = finite.apply<dt::AndOp>(finite, isFinite(count.with(norm)));
     Expr applies = changesState(finite, count);
     Expr scale = 1.0 / maximum(count, 1);
-    if (clipNorm != 0)
+    if (norm && clipNorm != 0)
       scale = minimum(clippingRatio(count.with(norm), clipNorm), 1) * scale;
     if (Value lossScale = arguments.get(dt::SourceKind::LossScale))
       scale = scale / count.with(lossScale);

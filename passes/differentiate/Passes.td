@@ -193,11 +193,14 @@ def BuildUpdate : DifferentiatePass<"dt-build-update"> {
     AdamW (Loshchilov and Hutter, arXiv:1711.05101), with bias corrections bᵢ = 1 - betaᵢ^t given as inputs:
       m ← beta1 m + (1 - beta1) g,  v ← beta2 v + (1 - beta2) g²,
       p ← p (1 - lr weight_decay) - (lr / b1) m / (√v / √b2 + epsilon).
+    With a share `nesterov` of Nesterov's look-ahead (NAdam, Dozat 2016; all of it is optax.adamw(nesterov=True)) m / b1
+    becomes (1 - nesterov) m / b1 + nesterov (beta1 m / (1 - beta1^(t+1)) + (1 - beta1) g / b1).
     Stochastic gradient descent, as PyTorch's:
       g ← g + weight_decay p,  m ← momentum m + g,  p ← p - lr m;  without momentum there is no m.
     Weight decay applies to parameters whose #dt.param says `decays`.
     With `asynchronous` the shares step_loss_sum and step_token_count take the place of the outputs loss_sum and
-    token_count, there is no norm, and @reduce says whether the update is applied. A clip-norm other than 0 is an error.
+    token_count, there is no norm over all gradients, and @reduce says whether the update is applied. Then each layer,
+    and each parameter outside the layers, is clipped by the norm of its own mean gradient.
     With `early-update` there is also @assume: (step_token_count) -> (loss_sum, token_count, grad_norm), a loss and a
     norm of 0, from which @update may begin before the true ones are known. Requires `dt.parameters`.
   }];

@@ -206,7 +206,6 @@ LogicalResult setStages(ModuleOp module, const CompileOptions &options, const Ch
       return module.emitError(misfit);
     if (!options.what.asynchronous)
       return module.emitError(choices.timetable) << ": the module's update waits for all stages (asynchronous)";
-    module->setAttr(module_attr::asynchronous, builder.getUnitAttr());
     return setCrossing(module, choices);
   }
   if (choices.overlapSteps && failed(setEarlyUpdate(module, options, ranks)))

@@ -110,7 +110,8 @@ def StackReductions : Pass<"dt-stack-reductions", "::mlir::func::FuncOp"> {
   let summary = "Joins the all-reduces of single numbers into one for each set of axes";
   let description = [{
     One by one, the losses, counts and squared norms of many parameters would each cost a latency. All-reduces of one
-    element that have equal axes and kind and do not depend on each other are stacked into a vector.
+    element that have equal axes and kind and do not depend on each other are stacked into a vector. In an update that
+    each stage of a pipeline does by itself (`dt.asynchronous`) only those of one layer are.
 
     ```mlir
     %a = dt.all_reduce sum %x over [...] : tensor<f32> -> tensor<f32>

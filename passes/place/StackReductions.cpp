@@ -1,5 +1,8 @@
 // dt-stack-reductions: one all-reduce for many scalars.
+#include "dialect/IR/Marks.h"
+#include "dialect/IR/Names.h"
 #include "dialect/IR/Ops.h"
+#include "dialect/IR/StepFunctions.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/place/Passes.h"
@@ -39,9 +42,18 @@ public:
 private:
   /// Members of one group have equal axes, kind and element type, and equally many scalar all-reduces before them on
   /// the longest path: so none depends on another, and groups cannot depend on each other in a circle.
-  using Key = std::tuple<int, Attribute, Attribute, ReductionKind, Type>;
+  using Key = std::tuple<int, Attribute, Attribute, ReductionKind, Type, Attribute>;
 
-  static llvm::MapVector<Key, SmallVector<AllReduceOp>> collect(Block &block) {
+  /// Where stages update by themselves, what is stacked must be of one stage: of a layer, or a single number.
+  Attribute ownerOf(AllReduceOp reduction) {
+    if (!getOperation()->getParentOp()->hasAttr(module_attr::asynchronous) ||
+        getOperation().getName() != function::update)
+      return {};
+    LayerAttr layer = marksOf(reduction.getOperation()).layer;
+    return layer ? Attribute(layer) : reduction.getLoc();
+  }
+
+  llvm::MapVector<Key, SmallVector<AllReduceOp>> collect(Block &block) {
     llvm::MapVector<Key, SmallVector<AllReduceOp>> groups;
     llvm::DenseMap<Operation *, int> depths;
     for (Operation &op : block) {
@@ -52,7 +64,8 @@ private:
       auto reduction = dyn_cast<AllReduceOp>(op);
       auto type = reduction ? dyn_cast<RankedTensorType>(reduction.getType()) : RankedTensorType();
       if (type && type.getNumElements() == 1) {
-        groups[{depth, reduction.getAxes(), reduction.getMembersAttr(), reduction.getKind(), type.getElementType()}]
+        groups[{depth, reduction.getAxes(), reduction.getMembersAttr(), reduction.getKind(), type.getElementType(),
+                ownerOf(reduction)}]
             .push_back(reduction);
         ++depth;
       }

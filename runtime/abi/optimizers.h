@@ -36,10 +36,14 @@ struct Optimizer {
 
 namespace optimizer_table {
 inline constexpr double infinite = std::numeric_limits<double>::infinity();
-inline constexpr Interval share{"[0, 1)", 0, 1}, positive{"(0, inf)", 0, infinite}, notNegative{"[0, inf)", 0, infinite};
+inline constexpr Interval share{"[0, 1)", 0, 1}, wholeShare{"[0, 1]", 0, 1}, positive{"(0, inf)", 0, infinite},
+    notNegative{"[0, inf)", 0, infinite};
 
-inline constexpr OptimizerSetting adamw[] = {
-    {"beta1", 0.9, share}, {"beta2", 0.95, share}, {"epsilon", 1e-8, positive}, {"weight_decay", 0.1, notNegative}};
+inline constexpr OptimizerSetting adamw[] = {{"beta1", 0.9, share},
+                                             {"beta2", 0.95, share},
+                                             {"epsilon", 1e-8, positive},
+                                             {"weight_decay", 0.1, notNegative},
+                                             {"nesterov", 0, wholeShare}};
 inline constexpr OptimizerSetting sgd[] = {{"weight_decay", 0.1, notNegative}, {"momentum", 0.9, share}};
 
 inline constexpr Optimizer rows[] = {{"adamw", adamw}, {"sgd", sgd}};

@@ -35,6 +35,9 @@ LogicalResult StageFunctions::exchange(Value value) {
   StageSet wanted = homes.exchangedOver(value);
   if (wanted.isEmpty())
     return success();
+  if (cut.asynchronous && duty.getTask() == Task::Once) // they update at different times, and each for its own step
+    return emitError(value.getLoc()) << "pipedream updates each stage by itself, and this is needed by ranks "
+                                     << namesOf(wanted) << " of the pipeline together";
   MarkListener listener({marksOf(value).layer, DirectionAttr::get(value.getContext(), Direction::Update)});
   OpBuilder builder(value.getContext(), &listener);
   std::vector<int64_t> ranks = wanted.numbers();

@@ -3,7 +3,7 @@
 
     make_pipedream.py DIRECTORY      writes DIRECTORY/MODEL/ for each of MODELS; reads runs/tokens.bin next to this file
 
-Needs torch, transformers, numpy and safetensors; tests need only the output, which is stored in pipedream/ next to this
+Needs torch, transformers, numpy, safetensors and optax; tests need only the output, which is stored in pipedream/ next to this
 file. Each folder holds
   config.json, model.safetensors   the model before the first step, as transformers writes it, f32 weights
   train.toml                       the settings of all runs of the model, as dtc reads them
@@ -28,11 +28,14 @@ It follows that
 In the paper: w(t+1) = w(t) - rate * gradient(w_1(t-n+1), w_2(t-n+2), ..., w_n(t)). After a drain, k counts from the
 drain, and the updates before the drain are added.
 
+A step clips the mean gradient of each layer, and of each weight outside the layers, by its own norm, as PyTorch's
+clip_grad_norm_ does for one group of weights: clip_norm is the greatest. No stage needs to know what others have.
+
 Each run is computed twice. `train_pipeline` simulates the stages event by event; a forward pass reads the newest
 weights, and an assertion compares their version with the formula. `train_by_formula` has no pipeline: it builds one
 graph over all stages for each minibatch and takes the versions from the formula. Both must agree to the last bit. One
-stage must agree with plain PyTorch. Wrong definitions (other delays, no stashing, vertical sync, other drains) are run
-too, and each must change some loss by at least VISIBLE. The same run in f32 shows what a test must tolerate; the script
+stage must agree with plain PyTorch. Wrong definitions (other delays, no stashing, vertical sync, other drains, other groups that are clipped) are
+run too, and each must change some loss by at least VISIBLE. The same run in f32 shows what a test must tolerate; the script
 prints it.
 """
 
@@ -41,8 +44,11 @@ import heapq
 import json
 import pathlib
 import random
+import re
 import sys
 
+import jax
+import optax
 import torch
 import transformers
 from safetensors.torch import save_file
@@ -71,6 +77,8 @@ MODELS = {
         beta1=0.8, beta2=0.99, epsilon=1e-6, weight_decay=0.3, schedule="linear", learning_rate=3e-2,
         minimum_learning_rate=1e-2, warmup_steps=2, seed=23, **COMMON)),
 }
+# Some gradients are clipped in each step, and some are not.
+MODELS["clipped"] = (31, dict(MODELS["gpt2"][1], clip_norm=0.12, nesterov=1.0, seed=29))
 
 
 # Stages. The layers are transformers' own. Their RMS norms and rotary angles would be f32 whatever the type of the
@@ -163,6 +171,21 @@ class Weights:
 
 def norm(gradients):
     return sum(gradient.square().sum() for gradient in gradients).sqrt().item()
+
+
+def clip(gradients, run):
+    """Gradients by name, each group's by its own norm. Another `clip_by` than "layer" is a wrong definition."""
+    if run["clip_norm"] == 0:
+        return gradients
+    groups, by = {}, run.get("clip_by", "layer")
+    for name in gradients:
+        layer = re.search(r"(^|\.)(h|layers)\.(\d+)\.", name)
+        groups.setdefault({"layer": layer[3] if layer else name, "weight": name, "stage": ""}[by], []).append(name)
+    result = {}
+    for names in groups.values():
+        scale = min(1.0, run["clip_norm"] / (norm([gradients[name] for name in names]) + 1e-6))
+        result |= {name: gradients[name] * scale for name in names}
+    return result
 
 
 # The pipeline, event by event.
@@ -258,7 +281,7 @@ class Run:
 
     def __init__(self, initial, data, run, stages):
         self.model = copy.deepcopy(initial)
-        self.data, self.batch = data, run["global_batch"]
+        self.data, self.batch, self.settings = data, run["global_batch"], run
         self.weights = [Weights(Stage(self.model, stage, stages), run) for stage in range(stages)]
         self.loss, self.lr, self.held_out = [None] * STEPS, [[None] * STEPS for _ in range(stages)], []
         self.versions, self.grad_norms = copy.deepcopy(self.lr), copy.deepcopy(self.lr)
@@ -271,7 +294,7 @@ class Run:
         self.versions[stage][minibatch] = read
         self.grad_norms[stage][minibatch] = norm(gradients)
         self.lr[stage][minibatch] = weights.rate()
-        weights.update(dict(zip(weights.versions[weights.newest], gradients)))
+        weights.update(clip(dict(zip(weights.versions[weights.newest], gradients)), self.settings))
 
     def evaluate(self):
         rows = torch.tensor(self.data.validation)
@@ -366,6 +389,9 @@ def train_plain(initial, data, run):
         loss = mean_loss(Stage(model, 0, 1)(rows[:, :-1]), rows)
         loss.backward()
         losses.append(loss.item())
+        clipped = clip({name: weight.grad for name, weight in model.named_parameters()}, run)
+        for name, weight in model.named_parameters():
+            weight.grad = clipped[name]
         optimizer.step()
         schedule.step()
     return losses
@@ -400,6 +426,10 @@ def check_wrong(right, initial, data, run, stages, drains):
                 others[f"stage {stage}: {change:+}"] = [d + change * (i == stage) for i, d in enumerate(delays)]
     for name, changed in others.items():
         wrong[name] = train_by_formula(initial, data, run, stages, drains, changed)
+    if run["clip_norm"] != 0:
+        wrong["no look-ahead"] = train_by_formula(initial, data, {**run, "nesterov": 0}, stages, drains, delays)
+        for name, changed in {"by stage": {"clip_by": "stage"}, "by weight": {"clip_by": "weight"}, "not": {"clip_norm": 0}}.items():
+            wrong[f"clipped {name}"] = train_by_formula(initial, data, {**run, **changed}, stages, drains, delays)
     for other in DRAINS:
         if other != drains:
             wrong[f"drains {other}"] = train_by_formula(initial, data, run, stages, other, delays)
@@ -451,11 +481,29 @@ def record(name, initial, data, run, stages, drains, folder):
           f"{tensor:.1e} in changes of tensors")
 
 
+def check_nesterov():
+    """The optimizer with Nesterov's momentum against optax's."""
+    jax.config.update("jax_enable_x64", True)
+    run = dict(beta1=0.8, beta2=0.9, epsilon=1e-3, weight_decay=0.1, learning_rate=0.1, nesterov=1.0, optimizer="adamw")
+    theirs = optax.adamw(0.1, b1=0.8, b2=0.9, eps=1e-3, weight_decay=0.1, nesterov=True)
+    model = torch.nn.Linear(3, 2, bias=False).double()
+    ours, weights = make_optimizer(model, run), jax.numpy.asarray(model.weight.detach().numpy())
+    state = theirs.init(weights)
+    for _ in range(5):
+        gradient = torch.randn(2, 3, dtype=torch.float64)
+        model.weight.grad = gradient
+        ours.step()
+        change, state = theirs.update(jax.numpy.asarray(gradient.numpy()), state, weights)
+        weights = optax.apply_updates(weights, change)
+        assert abs(model.weight.detach().numpy() - weights).max() < 1e-12
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     print(f"torch {torch.__version__}, transformers {transformers.__version__}")
     torch.set_num_threads(1)
+    check_nesterov()
     content = (HERE / "runs/tokens.bin").read_bytes()
     tokens = torch.frombuffer(bytearray(content[1024:]), dtype=torch.uint16).tolist()
     for name, (seed, run) in MODELS.items():

@@ -197,11 +197,35 @@ def make_model(config, generator):
     return model
 
 
+class NesterovAdamW(torch.optim.Optimizer):
+    """AdamW with Nesterov's momentum: NAdam (Dozat 2016) with a constant beta1 and AdamW's weight decay. PyTorch's own
+    NAdam changes beta1 from step to step; optax.adamw(nesterov=True) is this formula, and check_nesterov compares."""
+
+    def __init__(self, groups, run):
+        super().__init__(groups, {"lr": run["learning_rate"]})
+        self.run, self.t = run, 0
+
+    @torch.no_grad()
+    def step(self):
+        self.t += 1
+        a, b = self.run["beta1"], self.run["beta2"]
+        for group in self.param_groups:
+            for p in group["params"]:
+                m, v = self.state.setdefault(p, {}).setdefault("moments", (torch.zeros_like(p), torch.zeros_like(p)))
+                m.mul_(a).add_(p.grad, alpha=1 - a)
+                v.mul_(b).addcmul_(p.grad, p.grad, value=1 - b)
+                ahead = a * m / (1 - a**(self.t + 1)) + (1 - a) * p.grad / (1 - a**self.t)
+                p.mul_(1 - group["lr"] * group["weight_decay"])
+                p.sub_(group["lr"] * ahead / ((v / (1 - b**self.t)).sqrt() + self.run["epsilon"]))
+
+
 def make_optimizer(model, run):
     """Weight decay applies to matrices, not to biases and norms."""
     parameters = list(model.parameters())
     groups = [{"params": [p for p in parameters if p.dim() >= 2], "weight_decay": run["weight_decay"]},
               {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0}]
+    if run.get("nesterov"):
+        return NesterovAdamW(groups, run)
     if run["optimizer"] == "adamw":
         return torch.optim.AdamW(groups, lr=run["learning_rate"], betas=(run["beta1"], run["beta2"]),
                                  eps=run["epsilon"])
@@ -277,7 +301,7 @@ def tensors(model):
 def write_settings(path, run):
     sections = {"training": ["global_batch", "accumulation", "seed"],
                 "optimizer": ["optimizer", "learning_rate", "beta1", "beta2", "epsilon", "weight_decay", "momentum",
-                              "clip_norm"],
+                              "nesterov", "clip_norm"],
                 "schedule": ["schedule", "warmup_steps", "minimum_learning_rate"]}
     known = {"steps": STEPS, "sequence_length": SEQUENCE} | run
     sections["training"] += ["steps", "sequence_length"]

@@ -68,3 +68,24 @@ func.func @eval(%w: tensor<4xf32> {dt.port = #dt.port<parameter "w", computed = 
   return %b : tensor<4xf32>
 }
 }
+
+// -----
+
+// Each stage updates at its own time: two of them cannot add up what they have.
+module attributes {dt.mesh = #dt.mesh<"pp" = 2>, dt.asynchronous} {
+func.func @micro_last(%w: tensor<8xf32> {dt.port = #dt.port<parameter "w">}, %v: tensor<8xf32> {dt.port = #dt.port<parameter "v">},
+                      %x: tensor<8xf32> {dt.port = #dt.port<input "x">}) -> (tensor<8xf32> {dt.port = #dt.port<output "y">}) {
+  %a = dt.mul %w, %x {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[0]>} : tensor<8xf32>
+  %b = dt.mul %a, %v {dt.direction = #dt.direction<forward>, dt.layer = #dt.layer<"h"[1]>} : tensor<8xf32>
+  return %b : tensor<8xf32>
+}
+func.func @update(%w: tensor<8xf32> {dt.port = #dt.port<parameter "w">}, %v: tensor<8xf32> {dt.port = #dt.port<parameter "v">})
+    -> (tensor<8xf32> {dt.port = #dt.port<parameter "w">}, tensor<8xf32> {dt.port = #dt.port<parameter "v">}) {
+  // expected-error @+1 {{pipedream updates each stage by itself, and this is needed by ranks 0, 1 of the pipeline together}}
+  %a = dt.add %w, %v {dt.direction = #dt.direction<update>} : tensor<8xf32>
+  %b = dt.sqrt %a {dt.direction = #dt.direction<update>} : tensor<8xf32>
+  %c = dt.mul %w, %b {dt.direction = #dt.direction<update>} : tensor<8xf32>
+  %d = dt.mul %v, %b {dt.direction = #dt.direction<update>} : tensor<8xf32>
+  return %c, %d : tensor<8xf32>, tensor<8xf32>
+}
+}

@@ -60,7 +60,7 @@ TEST_F(TrainingConfigTest, SettingsBelongToAnOptimizer) {
     return all;
   };
   using Settings = std::vector<std::pair<std::string, double>>;
-  Settings adamw = {{"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-8}, {"weight_decay", 0.1}};
+  Settings adamw = {{"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-8}, {"weight_decay", 0.1}, {"nesterov", 0}};
   EXPECT_EQ(held(defaultTraining()), adamw);
   EXPECT_EQ(held(read("", {"momentum=0.9"})), adamw) << "as it would be anyway";
   EXPECT_EQ(held(read("[optimizer]\nmomentum = 0.5\nweight_decay = 0\n", {"optimizer=sgd"})),
