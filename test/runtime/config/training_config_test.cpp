@@ -67,7 +67,7 @@ TEST_F(TrainingConfigTest, SettingsBelongToAnOptimizer) {
             (Settings{{"weight_decay", 0}, {"momentum", 0.5}}));
   dtc::abi::Training other = read("", {"beta2=0.5", "optimizer=sgd"});
   EXPECT_EQ(held(other), (Settings{{"beta2", 0.5}, {"weight_decay", 0.1}, {"momentum", 0.9}}));
-  EXPECT_THAT(printTraining(other), HasSubstr("beta1 = 0.9\nbeta2 = 0.5\nepsilon = 1e-08\nweight_decay = 0.1\n"
+  EXPECT_THAT(printTraining(other), HasSubstr("beta1 = 0.9\nbeta2 = 0.5\nepsilon = 1e-08\nweight_decay = 0.1\nnesterov = 0.0\n"
                                               "momentum = 0.9\nclip_norm = 1.0\n"));
   EXPECT_EQ(dtc::abi::settingOf(other, "beta1"), 0.9);
   EXPECT_EQ(dtc::abi::settingOf(other, "beta2"), 0.5);
