@@ -219,7 +219,7 @@ std::string readState(std::string_view text) {
   return shards > 0 ? fmt::format("{}{}", hybridPrefix, shards) : "";
 }
 
-/// What PipeDream refuses (docs/pipelines.md). Clipping and tied embeddings are for whoever allows it to look at.
+/// What PipeDream refuses (docs/pipelines.md). Tied embeddings are refused when a plan is evaluated.
 bool canOverlapSteps(const Problem &problem, const Candidate &decided) {
   bool isScaled = problem.model.compute == abi::F16 || problem.model.gradients == abi::F16;
   return problem.allowsAsynchronous && !isScaled && decided.state == "ddp" && decided.sizeOf("pp") > 1;
