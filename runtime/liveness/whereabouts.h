@@ -64,7 +64,7 @@ public:
   void beat() { beats.fetch_add(1, std::memory_order_relaxed); }
 
   uint64_t countMoves() const { return moves.load(std::memory_order_acquire); }
-  /// Grows as long as the rank gets on: with each command, and with each begin and end of a wait. Between lists there
+  /// Grows as long as the rank makes progress: with each command, and with each begin and end of a wait. Between lists there
   /// are only waits.
   uint64_t countProgress() const { return countMoves() + turns.load(std::memory_order_relaxed); }
   uint64_t countBeats() const { return beats.load(std::memory_order_relaxed); }
