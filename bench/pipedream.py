@@ -22,7 +22,7 @@ The learning rate falls to the demo's minimum over the steps of each run. No run
 PipeDream's steps would end for it. Prints the held-out loss as soon as a run ends, and then a table with that loss, the
 steps divided by N, and the differences to the losses of `together` and `unclipped`. A run keeps the bound of 1.3 if its
 difference to `together` is not above 0. Losses do not depend on what else runs on the machine. By the demo's speed, all
-rows take about 12 minutes on two idle cores.
+rows take about 18 minutes on two idle cores.
 """
 
 import argparse
