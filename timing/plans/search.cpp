@@ -24,7 +24,8 @@ struct Family {
 };
 
 struct Group {
-  std::vector<uint32_t> members; ///< in order
+  std::vector<uint32_t> members; ///< those with the least bounds first
+  size_t begin = 0;              ///< members before it have been evaluated or pruned, or would be pruned
   Relatives relatives;
   bool isKnown = false; ///< as a family's
 };
@@ -84,6 +85,8 @@ public:
       groups[pool.entries[number].group].members.push_back(number);
       waiting.push({pool.entries[number].seconds, number});
     }
+    for (Group &group : groups)
+      std::ranges::stable_sort(group.members, {}, [&](uint32_t member) { return pool.entries[member].seconds; });
   }
 
   /// A round is also empty where all that came first waited for lighter variants, and these were pruned.
@@ -182,8 +185,10 @@ private:
 
   std::vector<uint32_t> choose(const Outcome &outcome);
   bool take(uint32_t number, Round &round);
-  bool waitsForFewer(uint32_t number, const Round &round) const;
+  bool isLeft(uint32_t number) const;
+  bool waitsForRound(uint32_t number, const Round &round) const;
   uint32_t representativeOf(uint32_t number) const;
+  uint32_t firstOf(uint32_t number);
   void evaluateRound(const std::vector<uint32_t> &round, Outcome &outcome);
   void learn(uint32_t number, const Evaluated &result);
 
@@ -197,6 +202,12 @@ private:
   std::vector<uint32_t> order; ///< of what was evaluated: its place among all candidates
 };
 
+/// Whether it may have to be evaluated, by its own bounds.
+bool Search::isLeft(uint32_t number) const {
+  const PoolEntry &entry = pool.entries[number];
+  return !entry.isDone && !found.prunes(entry.bytes, entry.seconds);
+}
+
 /// Of a family of which nothing is known the member to begin with: the one that is taken anyway, or a better source of
 /// a floor.
 uint32_t Search::representativeOf(uint32_t number) const {
@@ -205,8 +216,7 @@ uint32_t Search::representativeOf(uint32_t number) const {
   uint32_t best = number;
   double least = infinite;
   for (uint32_t member : families[pool.entries[number].family].members)
-    if (const PoolEntry &entry = pool.entries[member];
-        !entry.isDone && entry.givesFloor && entry.seconds < least && !found.prunes(entry.bytes, entry.seconds)) {
+    if (const PoolEntry &entry = pool.entries[member]; isLeft(member) && entry.givesFloor && entry.seconds < least) {
       least = entry.seconds;
       best = member;
     }
@@ -238,30 +248,46 @@ std::vector<uint32_t> Search::choose(const Outcome &outcome) {
   return round.members;
 }
 
-/// Whether a relative with fewer micro-batches is to be evaluated first.
-bool Search::waitsForFewer(uint32_t number, const Round &round) const {
-  auto isLeft = [&](uint32_t member) {
-    const PoolEntry &entry = pool.entries[member];
-    return !entry.isDone && !found.prunes(entry.bytes, entry.seconds);
-  };
-  return std::ranges::any_of(pool.fewerThan(pool.entries[number].group), [&](uint32_t fewer) {
-    return contains(round.groups, fewer) ||
-           (!groups[fewer].isKnown && std::ranges::any_of(groups[fewer].members, isLeft));
-  });
+/// What is to be evaluated before a candidate, because it may prune it: the member with which its family begins, a
+/// variant that recomputes less, or a relative with fewer micro-batches. Or none.
+uint32_t Search::firstOf(uint32_t number) {
+  const PoolEntry &entry = pool.entries[number];
+  if (!families[entry.family].isKnown)
+    if (uint32_t representative = representativeOf(number); representative != number)
+      return representative;
+  for (uint32_t lighter : pool.lighterThan(number))
+    if (isLeft(lighter))
+      return lighter;
+  for (uint32_t fewer : pool.fewerThan(entry.group)) {
+    Group &group = groups[fewer];
+    while (group.begin < group.members.size() && !isLeft(group.members[group.begin]))
+      ++group.begin;
+    if (!group.isKnown && group.begin < group.members.size())
+      return group.members[group.begin];
+  }
+  return Pool::none;
 }
 
-/// Puts a candidate into the round, or what its family begins with. Returns whether it has been taken itself: otherwise
-/// it waits for what is evaluated before, which may prune it.
+/// Whether what is evaluated in the round may prune it.
+bool Search::waitsForRound(uint32_t number, const Round &round) const {
+  const PoolEntry &entry = pool.entries[number];
+  auto isInRound = [&](uint32_t other) { return contains(round.members, other); };
+  auto beginsInRound = [&](uint32_t group) { return contains(round.groups, group); };
+  return contains(round.families, entry.family) || beginsInRound(entry.group) ||
+         std::ranges::any_of(pool.lighterThan(number), isInRound) ||
+         std::ranges::any_of(pool.fewerThan(entry.group), beginsInRound);
+}
+
+/// Puts a candidate into the round, or what comes before it. Returns whether it has been taken itself: otherwise it
+/// waits for the next round.
 bool Search::take(uint32_t number, Round &round) {
-  uint32_t ofFamily = pool.entries[number].family;
-  uint32_t chosen = families[ofFamily].isKnown ? number : representativeOf(number);
-  uint32_t ofGroup = pool.entries[chosen].group;
-  bool waitsForLighter = std::ranges::any_of(pool.lighterThan(chosen), [&](uint32_t lighter) {
-    return !pool.entries[lighter].isDone || contains(round.members, lighter);
-  });
-  if (waitsForLighter || contains(round.families, ofFamily) || contains(round.groups, ofGroup) ||
-      waitsForFewer(chosen, round))
+  uint32_t chosen = number;
+  for (uint32_t first = firstOf(chosen); first != Pool::none; first = firstOf(chosen))
+    if (!prune(first, boundOf(first)))
+      chosen = first;
+  if (waitsForRound(chosen, round))
     return false;
+  auto [ofFamily, ofGroup] = std::pair(pool.entries[chosen].family, pool.entries[chosen].group);
   if (!families[ofFamily].isKnown)
     round.families.push_back(ofFamily);
   if (!groups[ofGroup].isKnown)
