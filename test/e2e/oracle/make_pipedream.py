@@ -44,16 +44,14 @@ import heapq
 import json
 import pathlib
 import random
-import re
 import sys
 
-import jax
-import optax
 import torch
 import transformers
 from safetensors.torch import save_file
 from torch.func import functional_call
 
+from late_gradients import check_nesterov, clip, norm
 from record_runs import SEQUENCE, VOCABULARY, Data, make_model, make_optimizer, make_schedule, tensors, write_settings
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -167,25 +165,6 @@ class Weights:
 
     def rate(self):
         return self.optimizer.param_groups[0]["lr"]
-
-
-def norm(gradients):
-    return sum(gradient.square().sum() for gradient in gradients).sqrt().item()
-
-
-def clip(gradients, run):
-    """Gradients by name, each group's by its own norm. Another `clip_by` than "layer" is a wrong definition."""
-    if run["clip_norm"] == 0:
-        return gradients
-    groups, by = {}, run.get("clip_by", "layer")
-    for name in gradients:
-        layer = re.search(r"(^|\.)(h|layers)\.(\d+)\.", name)
-        groups.setdefault({"layer": layer[3] if layer else name, "weight": name, "stage": ""}[by], []).append(name)
-    result = {}
-    for names in groups.values():
-        scale = min(1.0, run["clip_norm"] / (norm([gradients[name] for name in names]) + 1e-6))
-        result |= {name: gradients[name] * scale for name in names}
-    return result
 
 
 # The pipeline, event by event.
@@ -479,23 +458,6 @@ def record(name, initial, data, run, stages, drains, folder):
     print(f"{name} {file}: loss {result.loss[0]:.6f} to {result.loss[-1]:.6f}, held out {result.held_out[-1]:.6f}; "
           f"of the wrong definitions \"{least}\" differs least, by {change:.1e}; f32 deviates by {loss:.1e} in losses, "
           f"{tensor:.1e} in changes of tensors")
-
-
-def check_nesterov():
-    """The optimizer with Nesterov's momentum against optax's."""
-    jax.config.update("jax_enable_x64", True)
-    run = dict(beta1=0.8, beta2=0.9, epsilon=1e-3, weight_decay=0.1, learning_rate=0.1, nesterov=1.0, optimizer="adamw")
-    theirs = optax.adamw(0.1, b1=0.8, b2=0.9, eps=1e-3, weight_decay=0.1, nesterov=True)
-    model = torch.nn.Linear(3, 2, bias=False).double()
-    ours, weights = make_optimizer(model, run), jax.numpy.asarray(model.weight.detach().numpy())
-    state = theirs.init(weights)
-    for _ in range(5):
-        gradient = torch.randn(2, 3, dtype=torch.float64)
-        model.weight.grad = gradient
-        ours.step()
-        change, state = theirs.update(jax.numpy.asarray(gradient.numpy()), state, weights)
-        weights = optax.apply_updates(weights, change)
-        assert abs(model.weight.detach().numpy() - weights).max() < 1e-12
 
 
 def main():

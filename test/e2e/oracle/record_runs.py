@@ -28,6 +28,8 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
+from late_gradients import NesterovAdamW
+
 STEPS, STOP, VOCABULARY, SEQUENCE, POSITIONS, TOKENS = 50, 20, 61, 16, 24, 1500
 HELD_OUT = 0.125  # exact in binary: no doubt about the rounding of a product
 
@@ -195,28 +197,6 @@ def make_model(config, generator):
             else:
                 parameter.copy_(0.1 * noise + (1 if name.endswith("weight") else 0))
     return model
-
-
-class NesterovAdamW(torch.optim.Optimizer):
-    """AdamW with Nesterov's momentum: NAdam (Dozat 2016) with a constant beta1 and AdamW's weight decay. PyTorch's own
-    NAdam changes beta1 from step to step; optax.adamw(nesterov=True) is this formula, and check_nesterov compares."""
-
-    def __init__(self, groups, run):
-        super().__init__(groups, {"lr": run["learning_rate"]})
-        self.run, self.t = run, 0
-
-    @torch.no_grad()
-    def step(self):
-        self.t += 1
-        a, b = self.run["beta1"], self.run["beta2"]
-        for group in self.param_groups:
-            for p in group["params"]:
-                m, v = self.state.setdefault(p, {}).setdefault("moments", (torch.zeros_like(p), torch.zeros_like(p)))
-                m.mul_(a).add_(p.grad, alpha=1 - a)
-                v.mul_(b).addcmul_(p.grad, p.grad, value=1 - b)
-                ahead = a * m / (1 - a**(self.t + 1)) + (1 - a) * p.grad / (1 - a**self.t)
-                p.mul_(1 - group["lr"] * group["weight_decay"])
-                p.sub_(group["lr"] * ahead / ((v / (1 - b**self.t)).sqrt() + self.run["epsilon"]))
 
 
 def make_optimizer(model, run):
