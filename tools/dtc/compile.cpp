@@ -268,7 +268,7 @@ void compileToProgram(const CompileVerbOptions &options) {
     say("{}: timetable: {}\n", options.output, timetableText(*chosen));
   if (layout && !options.isTooLarge)
     describeOn(*layout, program, options);
-  else if (!layout && options.advice.isShown()) // of what needs no cluster
+  else if (!layout && options.advice.isShown() && !program.manifest.has_generation()) // of what needs no cluster
     printAdvice(adviceOn(options.advice, {program.manifest}), options.advice.shown == "all");
   if (program.manifest.model_directory().empty())
     say("{}: it has no weights: {} seeded initialisation\n", options.request.model,

@@ -57,7 +57,7 @@ std::optional<int64_t> defaultLength(const std::string &directory) {
 /// The program differs from one that trains in nothing that affects the loss. It has one row for each data-parallel
 /// rank, so that none computes empty rows, and no moments.
 std::vector<std::string> compilerWords(const EvalOptions &options, const std::string &model) {
-  std::vector<std::string> words = {"compile", model};
+  std::vector<std::string> words = {"compile", model, "--advice", "none"}; // which is on training
   for (const auto &[option, value] : options.compile)
     words.insert(words.end(), {option, value});
   auto mesh = options.compile.find("--mesh");
