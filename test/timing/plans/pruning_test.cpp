@@ -75,7 +75,9 @@ TEST(Search, PrunesWhatHasMoreMicroBatches) {
       return each.sizeOf("dp") != 8 && each.sizeOf("pp") == 1 && each.microBatches > 1;
     });
   };
-  Outcome outcome = search(problem, {}, evaluate, {});
+  SearchOptions options;
+  options.atOnce = 1000; // what begins in a round is waited for
+  Outcome outcome = search(problem, {}, evaluate, options);
   EXPECT_FALSE(areMoreAsked());
   EXPECT_EQ(std::ranges::count(outcome.pruned, fewerName, &PrunedBy::bound), 1);
 
@@ -86,7 +88,7 @@ TEST(Search, PrunesWhatHasMoreMicroBatches) {
   std::string cluster = roundGpus(1, 8);
   problem.cluster = timing::parseCluster(cluster.insert(cluster.find("efficiencies"), small), "small.textproto");
   asked.clear();
-  search(problem, {}, evaluate, {});
+  search(problem, {}, evaluate, options);
   EXPECT_TRUE(areMoreAsked());
 }
 
