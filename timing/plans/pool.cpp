@@ -49,14 +49,10 @@ Pool::Pool(const Problem &problem, const std::vector<Constraint> &constraints) :
     return;
   forEachCandidate(problem, constraints, [&](const Candidate &candidate) { add(candidate); });
   lightOf.resize(variants.size());
-  for (uint32_t number = 0; number < entries.size(); ++number) {
-    const std::string &recompute = recomputations[entries[number].recompute];
-    Light &light = lightOf[entries[number].variant];
-    if (recompute == "none")
-      light.none = number;
-    else if (recompute == "cheap")
-      light.cheap = number;
-  }
+  for (const char *recompute : {"none", "cheap"})
+    for (uint32_t number = 0; number < entries.size(); ++number)
+      if (recomputations[entries[number].recompute] == recompute)
+        lightOf[entries[number].variant].push_back(number);
   findFewer();
 }
 
@@ -100,14 +96,9 @@ void Pool::add(const Candidate &candidate) {
   entry.variant = variants.numberOf({entry.family, entry.state, entry.timetable});
 }
 
-std::vector<uint32_t> Pool::lighterThan(uint32_t number) const {
-  const Light &light = lightOf[entries[number].variant];
-  std::vector<uint32_t> lighter;
-  if (light.none != none && light.none != number)
-    lighter.push_back(light.none);
-  if (light.cheap != none && !entries[number].givesFloor)
-    lighter.push_back(light.cheap);
-  return lighter;
+std::span<const uint32_t> Pool::lighterThan(uint32_t number) const {
+  const std::vector<uint32_t> &light = lightOf[entries[number].variant];
+  return {light.begin(), std::ranges::find(light, number)};
 }
 
 Candidate Pool::candidateOf(uint32_t number) const {

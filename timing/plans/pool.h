@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -76,7 +77,7 @@ public:
 
   static constexpr uint32_t none = std::numeric_limits<uint32_t>::max();
   /// Variants that recompute less: nothing, or only what is cheap. Empty for one that recomputes nothing.
-  std::vector<uint32_t> lighterThan(uint32_t number) const;
+  std::span<const uint32_t> lighterThan(uint32_t number) const;
   Candidate candidateOf(uint32_t number) const;
   size_t numberOfFamilies() const { return families.size(); }
   size_t numberOfGroups() const { return groups.size(); }
@@ -99,10 +100,7 @@ private:
   Numbered<std::tuple<uint32_t, bool, int64_t, int>> families;
   Numbered<std::tuple<uint32_t, uint16_t, bool>> groups;       ///< family, recomputation, whether backward is split
   Numbered<std::tuple<uint32_t, uint16_t, uint16_t>> variants; ///< family, state, timetable
-  struct Light {
-    uint32_t none = Pool::none, cheap = Pool::none;
-  };
-  std::vector<Light> lightOf;               ///< of variants, by what they recompute
+  std::vector<std::vector<uint32_t>> lightOf;                  ///< of variants: "none", then "cheap"
   std::vector<std::vector<uint32_t>> fewer; ///< of groups
 };
 

@@ -4,12 +4,26 @@
 #include "test/timing/plans/models.h"
 
 #include <algorithm>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace dtc::plans {
 namespace {
+
+/// Evaluates by filling in made-up figures, and notes what it was asked.
+Evaluate noting(std::vector<Candidate> &asked, std::function<void(Evaluated &)> fill) {
+  return [&asked, fill](std::span<const Candidate> some) {
+    std::vector<Evaluated> results;
+    for (const Candidate &each : some) {
+      asked.push_back(each);
+      results.emplace_back().candidate = each;
+      fill(results.back());
+    }
+    return results;
+  };
+}
 
 // Of two that differ only in what is recomputed, the one that recomputes more is pruned by the step of the other, which
 // is evaluated first: where 5% less is still slower than what was found.
@@ -21,18 +35,11 @@ TEST(Search, PrunesWhatRecomputesMore) {
   };
   std::vector<Candidate> asked;
   bool arePassesKnown = true;
-  Evaluate evaluate = [&](std::span<const Candidate> some) {
-    std::vector<Evaluated> results;
-    for (const Candidate &each : some) {
-      asked.push_back(each);
-      Evaluated &result = results.emplace_back();
-      result.candidate = each;
-      result.seconds = secondsOf(each);
-      if (arePassesKnown)
-        result.passes = {{0, 0, 0}};
-    }
-    return results;
-  };
+  Evaluate evaluate = noting(asked, [&](Evaluated &result) {
+    result.seconds = secondsOf(result.candidate);
+    if (arePassesKnown)
+      result.passes = {{0, 0, 0}};
+  });
   auto isAsked = [&](const std::string &state) {
     return std::ranges::any_of(asked, [&](const Candidate &each) {
       return each.sizeOf("dp") == 8 && each.state == state && each.microBatches == 1 && each.recompute == "full";
@@ -58,18 +65,12 @@ TEST(Search, PrunesWhatHasMoreMicroBatches) {
   Problem problem = problemOn(roundGpus(1, 8), 8);
   problem.model.batch = 8;
   std::vector<Candidate> asked;
-  Evaluate evaluate = [&](std::span<const Candidate> some) {
-    std::vector<Evaluated> results;
-    for (const Candidate &each : some) {
-      asked.push_back(each);
-      Evaluated &result = results.emplace_back();
-      result.candidate = each;
-      result.seconds = each.sizeOf("dp") == 8 ? 0.9 : 1.0;
-      result.busy = each.sizeOf("dp") == 8 ? 0.5 : 0.95;
-      result.passes = {{0, 0, 0}};
-    }
-    return results;
-  };
+  Evaluate evaluate = noting(asked, [](Evaluated &result) {
+    bool isFast = result.candidate.sizeOf("dp") == 8;
+    result.seconds = isFast ? 0.9 : 1.0;
+    result.busy = isFast ? 0.5 : 0.95;
+    result.passes = {{0, 0, 0}};
+  });
   auto areMoreAsked = [&] {
     return std::ranges::any_of(asked, [](const Candidate &each) {
       return each.sizeOf("dp") != 8 && each.sizeOf("pp") == 1 && each.microBatches > 1;
