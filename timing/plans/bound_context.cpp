@@ -284,15 +284,11 @@ static std::vector<double> heldOf(const timetables::Timetable &timetable) {
   return most;
 }
 
-/// Behind the first few rounds all timetables keep as many micro-batches in every round, or one more with each: so few
-/// rounds show how many.
-const TimetableFacts &BoundContext::timetable(const std::string &name, int64_t ranks, int64_t microBatches) const {
-  constexpr int64_t Rounds = 4;
-  int64_t shown = std::min(microBatches, Rounds * ranks);
-  auto [entry, isNew] = timetables.try_emplace({name, ranks, microBatches});
-  TimetableFacts &facts = entry->second;
+/// What a timetable does with as many micro-batches as are shown.
+static TimetableFacts factsOf(const std::string &name, int64_t ranks, int64_t shown) {
+  TimetableFacts facts;
   const timetables::Named *named = timetables::findNamed(name);
-  if (!isNew || !named)
+  if (!named)
     return facts;
   timetables::Shape shape = {static_cast<int32_t>(ranks), named->leastPerRank, static_cast<int32_t>(shown)};
   facts.perRank = named->leastPerRank;
@@ -303,10 +299,24 @@ const TimetableFacts &BoundContext::timetable(const std::string &name, int64_t r
   facts.isFlushed = true;
   facts.splitsBackward = timetables::splitsBackward(made);
   facts.held = heldOf(made);
-  for (double &held : facts.held) // gpipe, which keeps all
+  return facts;
+}
+
+/// Behind the first few rounds all timetables keep as many micro-batches in every round, or one more with each: so few
+/// rounds show how many.
+const TimetableFacts &BoundContext::timetable(const std::string &name, int64_t ranks, int64_t microBatches) const {
+  constexpr int64_t Rounds = 4;
+  const int64_t shown = std::min(microBatches, Rounds * ranks);
+  auto [entry, isNew] = timetables.try_emplace({name, ranks, microBatches});
+  if (!isNew)
+    return entry->second;
+  if (shown == microBatches)
+    return entry->second = factsOf(name, ranks, shown);
+  entry->second = timetable(name, ranks, shown); // references into a map stay valid
+  for (double &held : entry->second.held)        // gpipe, which keeps all
     if (held == static_cast<double>(shown))
       held = static_cast<double>(microBatches);
-  return facts;
+  return entry->second;
 }
 
 } // namespace dtc::plans

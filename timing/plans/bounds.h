@@ -7,6 +7,7 @@
 #pragma once
 
 #include "timing/plans/bound_context.h"
+#include "timing/plans/bound_inputs.h"
 #include "timing/plans/candidate.h"
 #include "timing/plans/problem.h"
 
@@ -18,7 +19,7 @@ namespace dtc::plans {
 struct Bound {
   std::string_view name; ///< as the answer has it: "parameters and their state"
   enum class Of { Bytes, Seconds } of;
-  double (*value)(const BoundContext &context, const Candidate &candidate);
+  double (*value)(const BoundInputs &inputs);
 };
 
 /// Those of bytes first. A bound that does not concern a candidate is 0 for it.
@@ -29,6 +30,7 @@ struct Least {
   double bytes = 0, seconds = 0;
   const Bound *ofBytes = nullptr, *ofSeconds = nullptr;
 };
+Least leastOf(const BoundInputs &inputs);
 Least leastOf(const BoundContext &context, const Candidate &candidate);
 
 /// At least what the update of a step takes on the rank that updates most, without a pipeline.

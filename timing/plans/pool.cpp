@@ -38,21 +38,22 @@ static int stagesOf(const Candidate &candidate) {
   return 2 * named->leastPerRank + (named->placement == timetables::Placement::V);
 }
 
-/// Whether no product is recomputed.
-static bool keepsProducts(const Candidate &candidate) {
-  auto how = abi::parseRecompute(candidate.recompute);
-  return how && (how->kind == abi::Recompute::Kind::None || how->kind == abi::Recompute::Kind::Cheap);
+/// See PoolEntry::recomputes.
+static uint8_t recomputesOf(const std::optional<abi::Recompute> &how) {
+  using Kind = abi::Recompute::Kind;
+  if (how && how->kind == Kind::None)
+    return 0;
+  return how && how->kind == Kind::Cheap ? 1 : 2;
 }
 
 Pool::Pool(const Problem &problem, const std::vector<Constraint> &constraints) : problem(problem), context(problem) {
   if (problem.devices < 1)
     return;
-  forEachCandidate(problem, constraints, [&](const Candidate &candidate) { add(candidate); });
-  lightOf.resize(variants.size());
-  for (const char *recompute : {"none", "cheap"})
-    for (uint32_t number = 0; number < entries.size(); ++number)
-      if (recomputations[entries[number].recompute] == recompute)
-        lightOf[entries[number].variant].push_back(number);
+  BoundInputs inputs(context);
+  forEachCandidate(problem, constraints, [&](const Candidate &candidate) {
+    inputs.set(candidate);
+    add(candidate, inputs);
+  });
   findFewer();
 }
 
@@ -72,33 +73,50 @@ void Pool::findFewer() {
           fewer[group].push_back(other);
 }
 
-void Pool::add(const Candidate &candidate) {
+static bool areVariants(const Candidate &a, const Candidate &b) {
+  return a.timetable == b.timetable && a.microBatches == b.microBatches && a.state == b.state &&
+         a.splitsSequence == b.splitsSequence && a.mesh == b.mesh;
+}
+
+/// Variants are neighbours, since what is recomputed is decided last.
+void Pool::begin(const Candidate &candidate, const BoundInputs &inputs) {
+  variant = {.of = candidate, .splitsBackward = inputs.timetable && inputs.timetable->splitsBackward, .entry = {}};
+  PoolEntry &entry = variant->entry;
+  entry.family = families.numberOf(
+      {meshes.numberOf(candidate.mesh), candidate.splitsSequence, candidate.microBatches, stagesOf(candidate)});
+  entry.state = static_cast<uint16_t>(states.numberOf(candidate.state));
+  entry.timetable = static_cast<uint16_t>(timetables.numberOf(candidate.timetable));
+  entry.firstVariant = static_cast<uint32_t>(entries.size());
+}
+
+void Pool::add(const Candidate &candidate, const BoundInputs &inputs) {
   ++considered;
-  Least least = leastOf(context, candidate);
-  if (double room = context.roomFor(candidate); room > 0 && least.bytes > room)
+  Least least = leastOf(inputs);
+  if (inputs.room > 0 && least.bytes > inputs.room)
     return pruned.add(PruneCounts::numberOf(least.ofBytes), least.bytes);
   if (entries.size() == none)
     throw Error(ExitCode::BadInput, fmt::format("there are more than {} plans; fix some of their parts, as in --fix "
                                                 "tp=8",
                                                 entries.size()));
-  PoolEntry &entry = entries.emplace_back();
+  if (!variant || !areVariants(variant->of, candidate))
+    begin(candidate, inputs);
+  PoolEntry &entry = entries.emplace_back(variant->entry);
   entry.bytes = least.bytes;
   entry.seconds = least.seconds;
   entry.bound = static_cast<uint8_t>(PruneCounts::numberOf(least.ofSeconds));
-  entry.family = families.numberOf({meshes.numberOf(candidate.mesh), candidate.splitsSequence, candidate.microBatches,
-                                    stagesOf(candidate)});
-  entry.state = static_cast<uint16_t>(states.numberOf(candidate.state));
-  entry.timetable = static_cast<uint16_t>(timetables.numberOf(candidate.timetable));
   entry.recompute = static_cast<uint16_t>(recomputations.numberOf(candidate.recompute));
-  entry.givesFloor = keepsProducts(candidate);
-  bool splits = context.timetable(candidate.timetable, candidate.sizeOf("pp"), candidate.microBatches).splitsBackward;
-  entry.group = groups.numberOf({entry.family, entry.recompute, splits});
-  entry.variant = variants.numberOf({entry.family, entry.state, entry.timetable});
+  entry.recomputes = recomputesOf(inputs.recompute);
+  entry.group = groups.numberOf({entry.family, entry.recompute, variant->splitsBackward});
 }
 
-std::span<const uint32_t> Pool::lighterThan(uint32_t number) const {
-  const std::vector<uint32_t> &light = lightOf[entries[number].variant];
-  return {light.begin(), std::ranges::find(light, number)};
+std::array<uint32_t, 2> Pool::lighterThan(uint32_t number) const {
+  std::array<uint32_t, 2> lighter = {none, none};
+  const PoolEntry &entry = entries[number];
+  for (uint32_t other = entry.firstVariant; other < entries.size() && entries[other].firstVariant == entry.firstVariant;
+       ++other)
+    if (entries[other].recomputes < entry.recomputes)
+      lighter[entries[other].recomputes] = other;
+  return lighter;
 }
 
 Candidate Pool::candidateOf(uint32_t number) const {

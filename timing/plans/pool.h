@@ -1,6 +1,6 @@
 // The candidates of a search, in a few words each: there may be millions.
 //
-// Candidates are related in three ways, each with a number that is the same for all that are:
+// Candidates are related in three ways:
 //   family   same mesh, split of the sequence and micro-batches, and the same stages on the same ranks. They do the
 //            same products (Evaluated::floor)
 //   group    of a family: they recompute the same and split backward passes alike. They have the same kernels, but for
@@ -13,10 +13,11 @@
 #include "timing/plans/dimensions.h"
 #include "timing/plans/search.h"
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <map>
-#include <span>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -61,12 +62,12 @@ private:
 
 struct PoolEntry {
   double bytes = 0, seconds = 0; ///< bounds by bounds()
-  double step = 0;               ///< seconds of its step, where they bound heavier variants; 0: they do not
-  uint32_t family = 0, group = 0, variant = 0;
+  uint32_t family = 0, group = 0;
+  uint32_t firstVariant = 0; ///< the first of its variants, which are neighbours
   uint16_t state = 0, timetable = 0, recompute = 0;
-  uint8_t bound = 0;       ///< that `seconds` are of, by number
-  bool givesFloor = false; ///< no product is recomputed
-  bool isDone = false;     ///< evaluated, or pruned, or in the round that is being chosen
+  uint8_t bound = 0;                                 ///< that `seconds` are of, by number
+  uint8_t recomputes = 0;                            ///< 0: nothing, 1: only what is cheap, 2: more
+  bool givesFloor() const { return recomputes < 2; } ///< no product is recomputed
 };
 
 class Pool {
@@ -76,8 +77,8 @@ public:
   Pool(const Problem &problem, const std::vector<Constraint> &constraints);
 
   static constexpr uint32_t none = std::numeric_limits<uint32_t>::max();
-  /// Variants that recompute less: nothing, or only what is cheap. Empty for one that recomputes nothing.
-  std::span<const uint32_t> lighterThan(uint32_t number) const;
+  /// Variants that recompute less: nothing, then only what is cheap; `none` for those that it does not have.
+  std::array<uint32_t, 2> lighterThan(uint32_t number) const;
   Candidate candidateOf(uint32_t number) const;
   size_t numberOfFamilies() const { return families.size(); }
   size_t numberOfGroups() const { return groups.size(); }
@@ -91,17 +92,23 @@ public:
   PruneCounts pruned;
 
 private:
-  void add(const Candidate &candidate);
+  /// What neighbours share: all but what is recomputed.
+  struct Variant {
+    Candidate of;
+    bool splitsBackward = false;
+    PoolEntry entry; ///< without bounds
+  };
+  void add(const Candidate &candidate, const BoundInputs &inputs);
+  void begin(const Candidate &candidate, const BoundInputs &inputs);
   void findFewer();
 
   Numbered<std::vector<MeshAxis>> meshes;
   Numbered<std::string> states, timetables, recomputations;
   /// Mesh, split of the sequence, micro-batches, and where stages are.
   Numbered<std::tuple<uint32_t, bool, int64_t, int>> families;
-  Numbered<std::tuple<uint32_t, uint16_t, bool>> groups;       ///< family, recomputation, whether backward is split
-  Numbered<std::tuple<uint32_t, uint16_t, uint16_t>> variants; ///< family, state, timetable
-  std::vector<std::vector<uint32_t>> lightOf;                  ///< of variants: "none", then "cheap"
-  std::vector<std::vector<uint32_t>> fewer; ///< of groups
+  Numbered<std::tuple<uint32_t, uint16_t, bool>> groups; ///< family, recomputation, whether backward is split
+  std::optional<Variant> variant;                        ///< of what was added last
+  std::vector<std::vector<uint32_t>> fewer;              ///< of groups
 };
 
 } // namespace dtc::plans

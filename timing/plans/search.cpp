@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <limits>
 #include <map>
-#include <queue>
 #include <tuple>
 
 namespace dtc::plans {
@@ -53,6 +52,9 @@ public:
       addToFront({evaluated.seconds, evaluated.bytes});
   }
 
+  /// Whether nothing with such a bound or a larger one is as good, whatever its bytes are.
+  bool prunesFrom(double seconds) const { return options.objective == Objective::Time && prunes(0, seconds); }
+
   bool prunes(double bytes, double seconds) const {
     if (options.objective == Objective::Time)
       return seconds > fastest * (1 + options.within);
@@ -76,15 +78,29 @@ private:
 };
 
 class Search {
+  using Waiting = std::pair<double, uint32_t>; ///< the bound that was known, and the entry
+
+  struct IsLater {
+    const Pool *pool;
+    bool operator()(const Waiting &a, const Waiting &b) const {
+      auto key = [&](const Waiting &waiting) {
+        return std::tuple(waiting.first, !pool->entries[waiting.second].givesFloor(), waiting.second);
+      };
+      return key(a) > key(b);
+    }
+  };
+
 public:
-  Search(Pool &pool, const Evaluate &evaluate, const SearchOptions &options)
+  Search(const Pool &pool, const Evaluate &evaluate, const SearchOptions &options)
       : pool(pool), evaluate(evaluate), options(options), found(options), families(pool.numberOfFamilies()),
-        groups(pool.numberOfGroups()) {
+        groups(pool.numberOfGroups()), pruned(pool.pruned), isDone(pool.entries.size()) {
+    waiting.reserve(pool.entries.size());
     for (uint32_t number = 0; number < pool.entries.size(); ++number) {
       families[pool.entries[number].family].members.push_back(number);
       groups[pool.entries[number].group].members.push_back(number);
-      waiting.push({pool.entries[number].seconds, number});
+      waiting.emplace_back(pool.entries[number].seconds, number);
     }
+    std::ranges::make_heap(waiting, IsLater{&pool});
     for (Group &group : groups)
       std::ranges::stable_sort(group.members, {}, [&](uint32_t member) { return pool.entries[member].seconds; });
   }
@@ -101,22 +117,21 @@ public:
         break;
     }
     outcome.isComplete = waiting.empty();
-    outcome.pruned = pool.pruned.list();
+    outcome.pruned = pruned.list();
     return outcome;
   }
 
 private:
-  using Waiting = std::pair<double, uint32_t>; ///< the bound that was known, and the entry
-
-  struct IsLater {
-    const Pool *pool;
-    bool operator()(const Waiting &a, const Waiting &b) const {
-      auto key = [&](const Waiting &waiting) {
-        return std::tuple(waiting.first, !pool->entries[waiting.second].givesFloor, waiting.second);
-      };
-      return key(a) > key(b);
-    }
-  };
+  void wait(double seconds, uint32_t number) {
+    waiting.emplace_back(seconds, number);
+    std::ranges::push_heap(waiting, IsLater{&pool});
+  }
+  Waiting takeFirst() {
+    std::ranges::pop_heap(waiting, IsLater{&pool});
+    Waiting first = waiting.back();
+    waiting.pop_back();
+    return first;
+  }
 
   /// The largest bound of a candidate's seconds.
   struct Largest {
@@ -136,8 +151,11 @@ private:
   Largest boundOf(uint32_t number) {
     Largest largest = ownBoundOf(number);
     for (uint32_t lighter : pool.lighterThan(number))
-      largest.raise(lighterShare * std::max(pool.entries[lighter].step, ownBoundOf(lighter).seconds),
-                    OfRelatives::Lighter);
+      if (lighter != Pool::none) {
+        auto step = steps.find(lighter);
+        double seconds = std::max(step == steps.end() ? 0 : step->second, ownBoundOf(lighter).seconds);
+        largest.raise(lighterShare * seconds, OfRelatives::Lighter);
+      }
     return largest;
   }
   /// Without what lighter variants say.
@@ -165,15 +183,23 @@ private:
     return rounding * pool.context.wholeShare() * busy;
   }
 
-  /// Whether it can be left out; if so, it is counted.
-  bool prune(uint32_t number, Largest bound) {
-    PoolEntry &entry = pool.entries[number];
+  /// Whether it can be left out; if so, it is counted. Relatives are asked only if its own bounds do not say so.
+  bool prune(uint32_t number, Largest &bound) {
+    const PoolEntry &entry = pool.entries[number];
+    bound = {entry.seconds, entry.bound};
+    if (!found.prunes(entry.bytes, bound.seconds))
+      bound = boundOf(number);
     if (!found.prunes(entry.bytes, bound.seconds))
       return false;
-    entry.isDone = true;
-    pool.pruned.add(bound.bound, bound.seconds);
+    isDone[number] = true;
+    pruned.add(bound.bound, bound.seconds);
     return true;
   }
+  bool prune(uint32_t number) {
+    Largest bound;
+    return prune(number, bound);
+  }
+  void pruneAll();
 
   /// How many candidates may be in the next round.
   size_t mostOfRound(const Outcome &outcome) const {
@@ -192,31 +218,34 @@ private:
   void evaluateRound(const std::vector<uint32_t> &round, Outcome &outcome);
   void learn(uint32_t number, const Evaluated &result);
 
-  Pool &pool;
+  const Pool &pool;
   const Evaluate &evaluate;
   const SearchOptions &options;
   Found found;
   std::vector<Family> families;
   std::vector<Group> groups;
-  std::priority_queue<Waiting, std::vector<Waiting>, IsLater> waiting{IsLater{&pool}};
+  PruneCounts pruned;
+  std::vector<bool> isDone;         ///< evaluated, or pruned, or in the round that is being chosen
+  std::map<uint32_t, double> steps; ///< of what was evaluated and bounds heavier variants, in seconds
+  std::vector<Waiting> waiting;     ///< a heap, the most promising on top
   std::vector<uint32_t> order; ///< of what was evaluated: its place among all candidates
 };
 
 /// Whether it may have to be evaluated, by its own bounds.
 bool Search::isLeft(uint32_t number) const {
   const PoolEntry &entry = pool.entries[number];
-  return !entry.isDone && !found.prunes(entry.bytes, entry.seconds);
+  return !isDone[number] && !found.prunes(entry.bytes, entry.seconds);
 }
 
 /// Of a family of which nothing is known the member to begin with: the one that is taken anyway, or a better source of
 /// a floor.
 uint32_t Search::representativeOf(uint32_t number) const {
-  if (pool.entries[number].givesFloor)
+  if (pool.entries[number].givesFloor())
     return number;
   uint32_t best = number;
   double least = infinite;
   for (uint32_t member : families[pool.entries[number].family].members)
-    if (const PoolEntry &entry = pool.entries[member]; isLeft(member) && entry.givesFloor && entry.seconds < least) {
+    if (const PoolEntry &entry = pool.entries[member]; isLeft(member) && entry.givesFloor() && entry.seconds < least) {
       least = entry.seconds;
       best = member;
     }
@@ -229,23 +258,32 @@ std::vector<uint32_t> Search::choose(const Outcome &outcome) {
   std::vector<Waiting> later;
   size_t most = mostOfRound(outcome);
   while (!waiting.empty() && (round.members.size() < most || most == 0)) {
-    auto [known, number] = waiting.top();
-    waiting.pop();
-    if (pool.entries[number].isDone)
-      continue;
-    Largest largest = boundOf(number);
-    if (prune(number, largest))
+    if (found.prunesFrom(waiting.front().first)) {
+      pruneAll();
+      break;
+    }
+    auto [known, number] = takeFirst();
+    Largest largest;
+    if (isDone[number] || prune(number, largest))
       continue;
     if (most == 0) // nothing more may be evaluated, and this one would be
       later.push_back({largest.seconds, number});
     else if (largest.seconds > known)
-      waiting.push({largest.seconds, number});
+      wait(largest.seconds, number);
     else if (!take(number, round))
       later.push_back({largest.seconds, number});
   }
-  for (const Waiting &each : later)
-    waiting.push(each);
+  for (auto [seconds, number] : later)
+    wait(seconds, number);
   return round.members;
+}
+
+/// All that waits, where the first of it is pruned whatever its bytes are.
+void Search::pruneAll() {
+  for (auto [seconds, number] : waiting)
+    if (!isDone[number])
+      prune(number);
+  waiting.clear();
 }
 
 /// What is to be evaluated before a candidate, because it may prune it: the member with which its family begins, a
@@ -256,7 +294,7 @@ uint32_t Search::firstOf(uint32_t number) {
     if (uint32_t representative = representativeOf(number); representative != number)
       return representative;
   for (uint32_t lighter : pool.lighterThan(number))
-    if (isLeft(lighter))
+    if (lighter != Pool::none && isLeft(lighter))
       return lighter;
   for (uint32_t fewer : pool.fewerThan(entry.group)) {
     Group &group = groups[fewer];
@@ -283,7 +321,7 @@ bool Search::waitsForRound(uint32_t number, const Round &round) const {
 bool Search::take(uint32_t number, Round &round) {
   uint32_t chosen = number;
   for (uint32_t first = firstOf(chosen); first != Pool::none; first = firstOf(chosen))
-    if (!prune(first, boundOf(first)))
+    if (!prune(first))
       chosen = first;
   if (waitsForRound(chosen, round))
     return false;
@@ -293,7 +331,7 @@ bool Search::take(uint32_t number, Round &round) {
   if (!groups[ofGroup].isKnown)
     round.groups.push_back(ofGroup);
   families[ofFamily].isKnown = groups[ofGroup].isKnown = true;
-  pool.entries[chosen].isDone = true;
+  isDone[chosen] = true;
   round.members.push_back(chosen);
   return chosen == number;
 }
@@ -301,12 +339,12 @@ bool Search::take(uint32_t number, Round &round) {
 /// What a result says about other candidates.
 void Search::learn(uint32_t number, const Evaluated &result) {
   found.add(result);
-  PoolEntry &entry = pool.entries[number];
+  const PoolEntry &entry = pool.entries[number];
   Family &family = families[entry.family];
   family.floor = std::max(family.floor, result.floor);
   groups[entry.group].relatives.add(result);
   if (result.problem.empty() && !result.passes.empty())
-    entry.step = result.seconds;
+    steps[number] = result.seconds;
 }
 
 void Search::evaluateRound(const std::vector<uint32_t> &round, Outcome &outcome) {
@@ -335,7 +373,10 @@ void Search::evaluateRound(const std::vector<uint32_t> &round, Outcome &outcome)
 
 Outcome search(const Problem &problem, const std::vector<Constraint> &constraints, const Evaluate &evaluate,
                const SearchOptions &options) {
-  Pool pool(problem, constraints);
+  return search(Pool(problem, constraints), evaluate, options);
+}
+
+Outcome search(const Pool &pool, const Evaluate &evaluate, const SearchOptions &options) {
   return Search(pool, evaluate, options).run();
 }
 

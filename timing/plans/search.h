@@ -105,6 +105,10 @@ struct Outcome {
 Outcome search(const Problem &problem, const std::vector<Constraint> &constraints, const Evaluate &evaluate,
                const SearchOptions &options);
 
+/// Likewise, of candidates that were gathered before (pool.h).
+class Pool;
+Outcome search(const Pool &pool, const Evaluate &evaluate, const SearchOptions &options);
+
 /// Those that no other is better than in bytes, seconds and devices, ascending by seconds; only what fits. Of several
 /// that are equal the first.
 std::vector<size_t> paretoFront(std::span<const Evaluated> evaluated);

@@ -1,6 +1,7 @@
 #include "test/timing/plans/models.h"
 
 #include "timing/cost/cost.h"
+#include "timing/plans/dimensions.h"
 
 #include <algorithm>
 #include <random>
@@ -231,7 +232,7 @@ TEST(Compute, OfPipeDreamIsTheLeastThatOneMoreStepAdds) {
   expectNear(boundOf("compute", problem, candidate), 2 * layer * 2 / 3 / Rate);
   for (const Bound &bound : bounds())
     if (bound.of == Bound::Of::Seconds && bound.name != "compute") {
-      EXPECT_EQ(bound.value(BoundContext(problem), candidate), 0) << bound.name;
+      EXPECT_EQ(bound.value(BoundInputs(BoundContext(problem), candidate)), 0) << bound.name;
     }
 }
 
@@ -387,8 +388,29 @@ TEST(Least, IsTheLargestOfEachKind) {
   ASSERT_NE(least.ofSeconds, nullptr);
   EXPECT_EQ(least.ofBytes->name, "state and activations");
   for (const Bound &bound : bounds())
-    EXPECT_LE(bound.value(context, candidate) * (1 - 1e-8),
+    EXPECT_LE(bound.value(BoundInputs(context, candidate)) * (1 - 1e-8),
               bound.of == Bound::Of::Bytes ? least.bytes : least.seconds);
+}
+
+// Whatever differs from the candidate before, in the order of the search and in any other.
+TEST(BoundInputs, OfNeighboursAreThoseOfEachAlone) {
+  Problem problem = problemOn(roundGpus(2, 4), 8);
+  problem.allowsAsynchronous = true;
+  BoundContext context(problem);
+  std::vector<Candidate> all;
+  forEachCandidate(problem, {}, [&](const Candidate &candidate) { all.push_back(candidate); });
+  for (size_t i = 0; i < all.size(); i += 7)
+    all[i].recompute = i % 2 == 0 ? "offload" : "every:2";
+  for (int round = 0; round < 2; ++round) {
+    BoundInputs inputs(context);
+    for (const Candidate &candidate : all) {
+      inputs.set(candidate);
+      BoundInputs alone(context, candidate);
+      for (const Bound &bound : bounds())
+        ASSERT_EQ(bound.value(inputs), bound.value(alone)) << bound.name << " of " << candidate.text();
+    }
+    std::shuffle(all.begin(), all.end(), std::mt19937(1));
+  }
 }
 
 TEST(FloorShare, LeavesRoomForWhatIsFused) {

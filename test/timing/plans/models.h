@@ -68,7 +68,7 @@ inline Candidate candidateOf(std::vector<MeshAxis> mesh, const std::string &stat
 inline double boundOf(std::string_view name, const Problem &problem, const Candidate &candidate) {
   for (const Bound &bound : bounds())
     if (bound.name == name)
-      return bound.value(BoundContext(problem), candidate);
+      return bound.value(BoundInputs(BoundContext(problem), candidate));
   ADD_FAILURE() << "there is no bound '" << name << "'";
   return 0;
 }

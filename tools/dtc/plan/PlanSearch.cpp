@@ -1,9 +1,11 @@
 #include "tools/dtc/plan/PlanSearch.h"
 
+#include "timing/plans/pool.h"
 #include "tools/dtc/plan/ClusterSize.h"
 #include "tools/dtc/plan/NoCandidate.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -53,7 +55,8 @@ static size_t countFitting(const std::vector<Evaluated> &evaluated) {
 }
 
 /// More plans than the search for the best one evaluated, until there are enough that fit, or as many as are worth it.
-std::vector<Evaluated> PlanSearch::withOthers(const PlannedNumber &planned, plans::SearchOptions options) {
+std::vector<Evaluated> PlanSearch::withOthers(const PlannedNumber &planned, const plans::Pool &pool,
+                                              plans::SearchOptions options) {
   constexpr int64_t most = 24;
   auto onThese = [&](std::span<const Candidate> candidates) { return evaluate(planned.problem, candidates); };
   std::vector<Evaluated> all = planned.outcome.evaluated;
@@ -65,7 +68,7 @@ std::vector<Evaluated> PlanSearch::withOthers(const PlannedNumber &planned, plan
       break;
     options.within = within;
     options.most = static_cast<int64_t>(all.size()) + most;
-    for (Evaluated &each : plans::search(planned.problem, constrained, onThese, options).evaluated)
+    for (Evaluated &each : plans::search(pool, onThese, options).evaluated)
       if (has.insert(each.candidate).second)
         all.push_back(std::move(each));
   }
@@ -80,8 +83,9 @@ PlannedNumber PlanSearch::plan(int64_t devices) {
   plans::SearchOptions options;
   options.most = limits.most;
   options.within = plans::aboutEqual;
-  planned.outcome = plans::search(planned.problem, constrained, onThese, options);
-  std::vector<Evaluated> all = withOthers(planned, options);
+  plans::Pool pool(planned.problem, constrained);
+  planned.outcome = plans::search(pool, onThese, options);
+  std::vector<Evaluated> all = withOthers(planned, pool, options);
   for (size_t index : plans::ranked(planned.problem, all)) {
     if (planned.rows.size() == limits.rows)
       break;
@@ -106,32 +110,26 @@ std::vector<Evaluated> PlanSearch::front(int64_t devices) {
 }
 
 /// Candidates whose least bytes are no more than there is room for, those that take least first.
-static std::vector<Candidate> byLeastBytes(const Problem &problem, const std::vector<plans::Constraint> &constraints) {
-  plans::BoundContext context(problem);
-  std::vector<std::pair<double, Candidate>> found;
-  plans::forEachCandidate(problem, constraints, [&](const Candidate &candidate) {
-    double least = plans::leastOf(context, candidate).bytes, room = context.roomFor(candidate);
-    if (room == 0 || least <= room)
-      found.emplace_back(least, candidate);
-  });
-  std::ranges::sort(found); // of equal ones by the candidate
-  std::vector<Candidate> candidates;
-  candidates.reserve(found.size());
-  for (auto &[least, candidate] : found)
-    candidates.push_back(std::move(candidate));
-  return candidates;
+static std::vector<uint32_t> byLeastBytes(const plans::Pool &pool) {
+  std::vector<uint32_t> numbers(pool.entries.size());
+  std::iota(numbers.begin(), numbers.end(), 0);
+  std::ranges::stable_sort(numbers, {}, [&](uint32_t number) { return pool.entries[number].bytes; });
+  return numbers;
 }
 
 bool PlanSearch::hasPlan(const Problem &problem, int64_t most, bool &isProven) {
   constexpr size_t atOnce = 8;
-  std::vector<Candidate> candidates = byLeastBytes(problem, constrained);
-  size_t end = candidates.size();
+  plans::Pool pool(problem, constrained);
+  std::vector<uint32_t> numbers = byLeastBytes(pool);
+  size_t end = numbers.size();
   if (most > 0 && std::cmp_greater(end, most)) {
     end = static_cast<size_t>(most);
     isProven = false; // unless one of these fits
   }
   for (size_t at = 0; at < end; at += atOnce) {
-    std::span<const Candidate> part(candidates.data() + at, std::min(atOnce, end - at));
+    std::vector<Candidate> part;
+    for (size_t i = at; i < std::min(at + atOnce, end); ++i)
+      part.push_back(pool.candidateOf(numbers[i]));
     if (std::ranges::any_of(evaluate(problem, part), &Evaluated::fits))
       return true;
   }
@@ -149,35 +147,36 @@ std::optional<PlanSearch::Least> PlanSearch::leastDevices(int64_t first, int64_t
   return std::nullopt;
 }
 
-std::optional<PlanSearch::Shortage> PlanSearch::leastBound(const Problem &problem) const {
+/// The candidates that lack least by their bounds, ascending; of equal ones the first.
+std::vector<PlanSearch::Shortage> PlanSearch::leastBounds(const Problem &problem, size_t count) const {
   plans::BoundContext context(problem);
-  std::optional<Shortage> least;
+  plans::BoundInputs inputs(context);
+  std::vector<Shortage> least;
   plans::forEachCandidate(problem, constrained, [&](const Candidate &candidate) {
-    Shortage its{candidate, plans::leastOf(context, candidate).bytes - context.roomFor(candidate), true};
-    if (auto found = known.find(candidate); found != known.end()) {
-      if (!found->second.problem.empty())
-        return;
-      its.bytes = found->second.lack;
-      its.isBound = false;
-    }
-    if (!least || its.bytes < least->bytes)
-      least = std::move(its);
+    inputs.set(candidate);
+    double bytes = plans::leastOf(inputs).bytes - inputs.room;
+    if (least.size() == count && bytes >= least.back().bytes)
+      return;
+    least.insert(std::ranges::upper_bound(least, bytes, {}, &Shortage::bytes), {candidate, bytes, true});
+    if (least.size() > count)
+      least.pop_back();
   });
   return least;
 }
 
 std::optional<PlanSearch::Shortage> PlanSearch::leastLack(const Problem &problem) {
-  constexpr int most = 400; // evaluations
-  std::optional<Shortage> least = leastBound(problem);
-  for (int i = 0; i < most && least && least->isBound; ++i) {
-    evaluate(problem, {&least->candidate, 1});
-    least = leastBound(problem);
+  constexpr size_t most = 400; // evaluations
+  const size_t before = known.size();
+  std::optional<Shortage> least;
+  for (const Shortage &bound : leastBounds(problem, most + before + 1)) {
+    if (least && least->bytes <= bound.bytes)
+      break;
+    if (!known.contains(bound.candidate) && known.size() == before + most)
+      return bound.bytes > 0 || !least ? bound : least; // a bound is a figure, too, if it is a lack
+    Evaluated its = evaluate(problem, {&bound.candidate, 1}).front();
+    if (its.problem.empty() && (!least || its.lack < least->bytes))
+      least = {bound.candidate, its.lack, false};
   }
-  if (!least || !least->isBound || least->bytes > 0)
-    return least; // a bound is a figure, too, if it is a lack
-  for (const auto &[candidate, its] : known)
-    if (its.problem.empty() && its.lack > 0 && (least->isBound || its.lack < least->bytes))
-      least = {candidate, its.lack, false};
   return least;
 }
 

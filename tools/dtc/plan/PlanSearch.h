@@ -64,9 +64,10 @@ public:
   int64_t evaluatedCount() const { return static_cast<int64_t>(known.size()); }
 
 private:
-  std::vector<plans::Evaluated> withOthers(const PlannedNumber &planned, plans::SearchOptions options);
+  std::vector<plans::Evaluated> withOthers(const PlannedNumber &planned, const plans::Pool &pool,
+                                           plans::SearchOptions options);
   bool hasPlan(const plans::Problem &problem, int64_t most, bool &isProven);
-  std::optional<Shortage> leastBound(const plans::Problem &problem) const;
+  std::vector<Shortage> leastBounds(const plans::Problem &problem, size_t count) const;
 
   plans::Problem whole;
   std::vector<plans::Constraint> constrained;

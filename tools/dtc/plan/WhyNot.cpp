@@ -127,13 +127,14 @@ struct Promising {
 
   void add(const Candidate &candidate, const plans::Least &least, double room) {
     constexpr size_t most = 3;
-    Bounded its{candidate, least.bytes, least.seconds};
-    if (!smallest || its.bytes < smallest->bytes)
-      smallest = its;
-    if (room > 0 && its.bytes > room)
+    if (!smallest || least.bytes < smallest->bytes)
+      smallest = {candidate, least.bytes, least.seconds};
+    if (room > 0 && least.bytes > room)
       return;
-    auto at = std::ranges::upper_bound(fastest, its.seconds, {}, &Bounded::seconds);
-    fastest.insert(at, std::move(its));
+    if (fastest.size() == most && least.seconds >= fastest.back().seconds)
+      return;
+    auto at = std::ranges::upper_bound(fastest, least.seconds, {}, &Bounded::seconds);
+    fastest.insert(at, {candidate, least.bytes, least.seconds});
     if (fastest.size() > most)
       fastest.pop_back();
   }
@@ -189,11 +190,14 @@ PopularPlans evaluatePopular(PlanSearch &search, const Problem &problem) {
   if (problem.devices == 1)
     return {};
   plans::BoundContext context(problem);
+  plans::BoundInputs inputs(context);
   std::vector<Promising> found(std::size(families));
   plans::forEachCandidate(problem, search.constraints(), [&](const Candidate &candidate) {
     for (size_t i = 0; i < std::size(families); ++i)
-      if (families[i].contains(problem, candidate))
-        found[i].add(candidate, plans::leastOf(context, candidate), context.roomFor(candidate));
+      if (families[i].contains(problem, candidate)) {
+        inputs.set(candidate);
+        found[i].add(candidate, plans::leastOf(inputs), inputs.room);
+      }
   });
   PopularPlans all;
   for (const Promising &promising : found) {

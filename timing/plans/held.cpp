@@ -1,0 +1,43 @@
+#include "timing/plans/held.h"
+
+#include "runtime/abi/element_type.h"
+#include "timing/plans/work.h"
+
+#include <algorithm>
+
+namespace dtc::plans {
+
+double stateBytesOfParameter(const BoundInputs &inputs) {
+  const ModelFacts &model = inputs.model();
+  bool addsUp = inputs.microBatches > 1;
+  double gradients = 0;
+  if (inputs.isFlushed) {
+    gradients = (addsUp ? 4 : real(abi::elementType(model.gradients).bytes)) / inputs.gradientShards();
+    if (inputs.isSplit[0] && !inputs.isSplit[1] && addsUp && inputs.shards() > 1)
+      gradients += 4;
+  }
+  return (4 / inputs.parameterShards() + model.slotBytes / inputs.slotShards() + gradients) / real(inputs.tp);
+}
+
+double keptBytesOfLayer(const BoundInputs &inputs) {
+  if (!inputs.recompute || inputs.recompute->kind == abi::Recompute::Kind::Offload)
+    return 0;
+  const ModelFacts &model = inputs.model();
+  double tokens = model.tokens() / real(inputs.microBatches) / real(inputs.dp) / real(inputs.cp);
+  double split = inputs.splitsSequence ? real(inputs.tp) : 1;
+  return tokens * real(model.hidden) * real(abi::elementType(model.compute).bytes) / split /
+         real(inputs.recompute->group);
+}
+
+double heldBytes(const BoundInputs &inputs, double kept, double state) {
+  const int64_t layers = inputs.model().layers;
+  if (!inputs.isPipeline())
+    return real(std::max<int64_t>(0, layers - 1)) * kept;
+  double inverse = 0;
+  for (double held : inputs.timetable->held)
+    inverse += 1 / std::max(state + held * kept, 1e-30);
+  int64_t others = layers - static_cast<int64_t>(inputs.timetable->held.size());
+  return inverse > 0 ? real(std::max<int64_t>(others, 0)) / inverse : 0;
+}
+
+} // namespace dtc::plans
