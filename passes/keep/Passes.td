@@ -29,7 +29,8 @@ def GatherRows : Pass<"dt-gather-rows", "mlir::ModuleOp"> {
     batch adds only the rows of its tokens. Where the embedding is also the head's matrix, or there were micro-batches
     before, the rest is there early; otherwise it is zero. A sum over ranks is linear: the rest is reduced as soon as it
     is there, and only the rows move at the end. The head's product that makes it comes before the product for the
-    head's input, unless other ranks wait for that one.
+    head's input, unless other ranks wait for that one. In a pipeline, gradients of several micro-batches are summed up
+    over ranks behind all passes, with their rows.
 
     Before:
     ```mlir

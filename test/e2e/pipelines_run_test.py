@@ -159,6 +159,15 @@ class Bits(PipelineTest):
             with self.subTest(mesh=mesh, strategy=strategy):
                 self.assert_close(one, self.under_all("gpt-small", mesh, "--strategy", strategy)[0], 1e-5)
 
+    # Of so many rows that a step without a pipeline would move those of its tokens instead.
+    def test_large_vocabularies(self):
+        for is_tied in (False, True):
+            model = self.tiny(2, vocab_size=8192, tie_word_embeddings=is_tied)
+            one, _ = self.run_under(model, "dp=1")
+            for strategy in ("ddp", "zero1"):
+                with self.subTest(tied=is_tied, strategy=strategy):
+                    self.assert_close(one, self.under_all(model, "dp=2,pp=2", "--strategy", strategy)[0], 1e-5)
+
     def test_sliced_crossings_have_the_bits_of_whole_ones(self):
         model, choices = self.tiny(4, tie_word_embeddings=True), self.directory / "sliced.toml"
         choices.write_text('crossing = "sliced"\n')

@@ -3,10 +3,13 @@
 
 #include "dialect/IR/Names.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "passes/analysis/Stages.h"
 #include "passes/keep/ParameterRules.h"
 #include "passes/keep/rows/LateRows.h"
 #include "passes/keep/rows/LookedUpRows.h"
 #include "llvm/ADT/MapVector.h"
+
+#include <type_traits>
 
 namespace dtc {
 #define GEN_PASS_DEF_GATHERROWS
@@ -58,13 +61,26 @@ struct GatherRows : dtc::impl::GatherRowsBase<GatherRows> {
     record(sent);
   }
 
+  /// Whether gradients of several micro-batches are summed up over ranks behind all passes of a pipeline: then no part
+  /// of them is there early, and the rows that are added last come before the sum.
+  bool isSummedUpBehindPasses(func::FuncOp function) {
+    return dtc::ranksAlongPipeline(getOperation()) > 1 &&
+           llvm::any_of(function.getArguments(), [](BlockArgument argument) {
+             PortAttr port = portOf(argument);
+             return port && port.isGradient();
+           });
+  }
+
   template <typename Rows> std::vector<Rows> findAll() {
     std::vector<Rows> found;
     auto mesh = getOperation()->getAttrOfType<MeshAttr>(module_attr::mesh);
-    for (auto function : getOperation().getOps<func::FuncOp>())
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (std::is_same_v<Rows, LateRows> && isSummedUpBehindPasses(function))
+        continue;
       for (Operation &op : function.front())
         if (std::optional<Rows> rows = mesh ? Rows::find(&op, mesh) : std::nullopt)
           found.push_back(std::move(*rows));
+    }
     return found;
   }
 

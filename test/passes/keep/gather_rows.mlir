@@ -213,3 +213,31 @@ func.func @padded_rows(%a: tensor<5x3xf32>, %ids: tensor<3xi32>, %rows: tensor<3
   return %r : tensor<5x2xf32>
 }
 }
+
+// -----
+
+module attributes {dt.mesh = #dt.mesh<"pp" = 2, "dp" = 2>} {
+
+// What a pipeline's micro-batches have added up is reduced behind all passes, and so are the rows of the last one.
+// CHECK-LABEL: @behind_the_passes
+// CHECK-NEXT: dt.scatter_add
+// CHECK-NEXT: dt.all_reduce
+func.func @behind_the_passes(%before: tensor<5x4xf32> {dt.port = #dt.port<gradient "w">}, %ids: tensor<3xi32>, %rows: tensor<3x4xf32>)
+    -> (tensor<5x4xf32> {dt.port = #dt.port<reduced_gradient "w">}) {
+  %s = dt.scatter_add %before, %ids, %rows {dt.direction = #dt.direction<weight_gradient>} : tensor<5x4xf32>, tensor<3xi32>, tensor<3x4xf32>
+  %r = dt.all_reduce sum %s over [#dt.axis_ref<"dp", 1, 0>] : tensor<5x4xf32> -> tensor<5x4xf32>
+  return %r : tensor<5x4xf32>
+}
+
+// A single micro-batch adds to nothing.
+// CHECK-LABEL: @in_the_only_pass
+// CHECK: dt.all_gather
+// CHECK: dt.scatter_add
+// CHECK-NOT: dt.all_reduce
+func.func @in_the_only_pass(%ids: tensor<3xi32>, %rows: tensor<3x4xf32>) -> (tensor<5x4xf32> {dt.port = #dt.port<reduced_gradient "w">}) {
+  %z = dt.constant dense<0.0> : tensor<5x4xf32>
+  %s = dt.scatter_add %z, %ids, %rows {dt.direction = #dt.direction<weight_gradient>} : tensor<5x4xf32>, tensor<3xi32>, tensor<3x4xf32>
+  %r = dt.all_reduce sum %s over [#dt.axis_ref<"dp", 1, 0>] : tensor<5x4xf32> -> tensor<5x4xf32>
+  return %r : tensor<5x4xf32>
+}
+}
