@@ -141,6 +141,11 @@ void BoundContext::measureDevices() {
   largestRoom = smallest > 0 ? smallestRoom * largest / smallest : smallestRoom;
   if (of.memoryLimit > 0)
     largestRoom = std::min(largestRoom, std::max(smallestRoom, static_cast<double>(of.memoryLimit)));
+  hasEqualRooms = true;
+  for (int64_t position = 0; position < line.ranks(); ++position) {
+    uint64_t bytes = line.deviceOf(position).memory_bytes();
+    hasEqualRooms &= bytes > 0 && bytes == line.deviceOf(0).memory_bytes();
+  }
 }
 
 double BoundContext::roomFor(const Candidate &candidate) const {
@@ -287,6 +292,7 @@ static std::vector<double> heldOf(const timetables::Timetable &timetable) {
 /// What a timetable does with as many micro-batches as are shown.
 static TimetableFacts factsOf(const std::string &name, int64_t ranks, int64_t shown) {
   TimetableFacts facts;
+  facts.name = name;
   const timetables::Named *named = timetables::findNamed(name);
   if (!named)
     return facts;

@@ -41,6 +41,7 @@ struct Rows {
 
 /// What a timetable does with p ranks, v stages a rank and m micro-batches.
 struct TimetableFacts {
+  std::string name;
   bool isFlushed = false; ///< all passes of a step end before the update begins; otherwise nothing else is known
   bool splitsBackward = false, isInV = false;
   int64_t perRank = 1;    ///< stages
@@ -56,6 +57,8 @@ public:
   /// Bytes that the fullest rank of a candidate may take; 0: no limit. In a pipeline it may be on the largest device,
   /// and have more of a node's memory than the other ranks there.
   double roomFor(const Candidate &candidate) const;
+  /// Bytes that any rank may take where all have as much, of their own; 0: they have not, or there is no limit.
+  double roomOfAll() const { return hasEqualRooms ? smallestRoom : 0; }
 
   /// Of an axis; size 1 where the mesh lacks it.
   Lane laneOf(const Candidate &candidate, std::string_view axis) const;
@@ -97,7 +100,7 @@ private:
   std::vector<double> rates;  ///< of each position
   double fastestMemory = 0, leastStepSeconds = 0, leastWholeShare = 1;
   double smallestRoom = 0, largestRoom = 0;
-  bool stallsProcessors = false;
+  bool stallsProcessors = false, hasEqualRooms = false;
   mutable std::map<Lanes, std::vector<timing::Span>> spans;
   mutable std::map<std::tuple<std::vector<int64_t>, int, int>, Slope> slopes;
   mutable std::map<Lane, Rows> rows;

@@ -134,6 +134,11 @@ Least leastOf(const BoundContext &context, const Candidate &candidate) {
   return leastOf(BoundInputs(context, candidate));
 }
 
+double expectedSeconds(const BoundInputs &inputs) {
+  double compute = std::max(computeSeconds(inputs), bubbleOf(inputs));
+  return compute + 2 * tensorSeconds(inputs) + (reductionSeconds(inputs) + inputs.gathers.seconds) / 2;
+}
+
 double updateSeconds(const BoundContext &context, const Candidate &candidate) {
   return updateSecondsOf(BoundInputs(context, candidate));
 }

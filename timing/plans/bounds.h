@@ -33,6 +33,10 @@ struct Least {
 Least leastOf(const BoundInputs &inputs);
 Least leastOf(const BoundContext &context, const Candidate &candidate);
 
+/// About what a step takes: a hint in which order to try candidates, no bound. Sums over tensor-parallel ranks, two for
+/// each layer, are in the way of what is computed; exchanges of state overlap with it in part.
+double expectedSeconds(const BoundInputs &inputs);
+
 /// At least what the update of a step takes on the rank that updates most, without a pipeline.
 double updateSeconds(const BoundContext &context, const Candidate &candidate);
 

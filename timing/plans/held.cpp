@@ -4,6 +4,7 @@
 #include "timing/plans/work.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace dtc::plans {
 
@@ -38,6 +39,20 @@ double heldBytes(const BoundInputs &inputs, double kept, double state) {
     inverse += 1 / std::max(state + held * kept, 1e-30);
   int64_t others = layers - static_cast<int64_t>(inputs.timetable->held.size());
   return inverse > 0 ? real(std::max<int64_t>(others, 0)) / inverse : 0;
+}
+
+double layersInFlight(const BoundInputs &inputs) {
+  const double layers = real(inputs.model().layers);
+  if (!inputs.isPipeline())
+    return layers;
+  const TimetableFacts &facts = *inputs.timetable;
+  auto ranks = static_cast<size_t>(inputs.pp), stages = facts.held.size();
+  std::vector<double> held(ranks);
+  for (size_t stage = 0; stage < stages; ++stage) {
+    bool isBack = facts.isInV && stage / ranks % 2 == 1;
+    held[isBack ? ranks - 1 - stage % ranks : stage % ranks] += facts.held[stage];
+  }
+  return stages == 0 ? 0 : std::ranges::max(held) * layers / static_cast<double>(stages);
 }
 
 } // namespace dtc::plans

@@ -23,4 +23,8 @@ double keptBytesOfLayer(const BoundInputs &inputs);
 /// of 1 / (state + k_s kept), whatever the cut. `state`: bytes of one layer's.
 double heldBytes(const BoundInputs &inputs, double kept, double state);
 
+/// Layers whose data the fullest rank has at a time if stages are cut evenly, each counted for each of its
+/// micro-batches. 0 where nothing is known.
+double layersInFlight(const BoundInputs &inputs);
+
 } // namespace dtc::plans

@@ -19,7 +19,7 @@ void PruneCounts::add(size_t bound, double value) {
 }
 
 std::vector<PrunedBy> PruneCounts::list() const {
-  constexpr std::array<std::string_view, 4> ofRelatives = {floorName, kernelsName, fewerName, lighterName};
+  constexpr std::array<std::string_view, 5> ofRelatives = {floorName, kernelsName, fewerName, lighterName, holdingName};
   std::vector<PrunedBy> list;
   for (size_t number = 0; number < counts.size(); ++number)
     if (PrunedBy by = counts[number]; by.candidates > 0) {
@@ -78,15 +78,17 @@ static bool areVariants(const Candidate &a, const Candidate &b) {
          a.splitsSequence == b.splitsSequence && a.mesh == b.mesh;
 }
 
-/// Variants are neighbours, since what is recomputed is decided last.
 void Pool::begin(const Candidate &candidate, const BoundInputs &inputs) {
-  variant = {.of = candidate, .splitsBackward = inputs.timetable && inputs.timetable->splitsBackward, .entry = {}};
-  PoolEntry &entry = variant->entry;
-  entry.family = families.numberOf(
+  last = candidate;
+  splitsBackward = inputs.timetable && inputs.timetable->splitsBackward;
+  shared = {};
+  shared.family = families.numberOf(
       {meshes.numberOf(candidate.mesh), candidate.splitsSequence, candidate.microBatches, stagesOf(candidate)});
-  entry.state = static_cast<uint16_t>(states.numberOf(candidate.state));
-  entry.timetable = static_cast<uint16_t>(timetables.numberOf(candidate.timetable));
-  entry.firstVariant = static_cast<uint32_t>(entries.size());
+  shared.state = static_cast<uint16_t>(states.numberOf(candidate.state));
+  shared.timetable = static_cast<uint16_t>(timetables.numberOf(candidate.timetable));
+  shared.variant = static_cast<uint32_t>(variants.size());
+  variants.push_back({static_cast<uint32_t>(entries.size()),
+                      axes.numberOf({inputs.tp, inputs.cp, inputs.pp, inputs.dp}), Holding(inputs)});
 }
 
 void Pool::add(const Candidate &candidate, const BoundInputs &inputs) {
@@ -98,25 +100,35 @@ void Pool::add(const Candidate &candidate, const BoundInputs &inputs) {
     throw Error(ExitCode::BadInput, fmt::format("there are more than {} plans; fix some of their parts, as in --fix "
                                                 "tp=8",
                                                 entries.size()));
-  if (!variant || !areVariants(variant->of, candidate))
+  if (!last || !areVariants(*last, candidate))
     begin(candidate, inputs);
-  PoolEntry &entry = entries.emplace_back(variant->entry);
+  PoolEntry &entry = entries.emplace_back(shared);
   entry.bytes = least.bytes;
   entry.seconds = least.seconds;
+  entry.expected = static_cast<float>(expectedSeconds(inputs));
   entry.bound = static_cast<uint8_t>(PruneCounts::numberOf(least.ofSeconds));
   entry.recompute = static_cast<uint16_t>(recomputations.numberOf(candidate.recompute));
+  if (entry.recompute == recomputeKinds.size())
+    recomputeKinds.push_back(Holding(inputs).recompute);
   entry.recomputes = recomputesOf(inputs.recompute);
-  entry.group = groups.numberOf({entry.family, entry.recompute, variant->splitsBackward});
+  entry.group = groups.numberOf({entry.family, entry.recompute, splitsBackward});
 }
 
 std::array<uint32_t, 2> Pool::lighterThan(uint32_t number) const {
   std::array<uint32_t, 2> lighter = {none, none};
   const PoolEntry &entry = entries[number];
-  for (uint32_t other = entry.firstVariant; other < entries.size() && entries[other].firstVariant == entry.firstVariant;
-       ++other)
+  for (uint32_t other = variants[entry.variant].first;
+       other < entries.size() && entries[other].variant == entry.variant; ++other)
     if (entries[other].recomputes < entry.recomputes)
       lighter[entries[other].recomputes] = other;
   return lighter;
+}
+
+Holding Pool::holdingOf(uint32_t number) const {
+  const PoolEntry &entry = entries[number];
+  Holding holding = variants[entry.variant].holding;
+  holding.recompute = recomputeKinds[entry.recompute];
+  return holding;
 }
 
 Candidate Pool::candidateOf(uint32_t number) const {

@@ -7,10 +7,13 @@
 //            those of their state (relatives.h)
 //            The fewer of a group differ from it only in their micro-batches, of which it has several times as many
 //   variant  of a family: same state and timetable. They differ only in what is recomputed
+//
+// Those with the same axes, in whatever order, may hold more than others (holding.h).
 #pragma once
 
 #include "timing/plans/bounds.h"
 #include "timing/plans/dimensions.h"
+#include "timing/plans/holding.h"
 #include "timing/plans/search.h"
 
 #include <array>
@@ -42,7 +45,7 @@ private:
 };
 
 /// What relatives say, in the order in which it is counted behind bounds().
-enum class OfRelatives { Floor, Kernels, Fewer, Lighter };
+enum class OfRelatives { Floor, Kernels, Fewer, Lighter, Holding };
 
 /// How many candidates each bound has pruned.
 class PruneCounts {
@@ -57,13 +60,13 @@ public:
   std::vector<PrunedBy> list() const;
 
 private:
-  std::vector<PrunedBy> counts = std::vector<PrunedBy>(numberOf(OfRelatives::Lighter) + 1);
+  std::vector<PrunedBy> counts = std::vector<PrunedBy>(numberOf(OfRelatives::Holding) + 1);
 };
 
 struct PoolEntry {
   double bytes = 0, seconds = 0; ///< bounds by bounds()
-  uint32_t family = 0, group = 0;
-  uint32_t firstVariant = 0; ///< the first of its variants, which are neighbours
+  float expected = 0;            ///< seconds, or those of the bound if these are more
+  uint32_t family = 0, group = 0, variant = 0;
   uint16_t state = 0, timetable = 0, recompute = 0;
   uint8_t bound = 0;                                 ///< that `seconds` are of, by number
   uint8_t recomputes = 0;                            ///< 0: nothing, 1: only what is cheap, 2: more
@@ -85,6 +88,12 @@ public:
   /// Groups, those with the fewest micro-batches first.
   const std::vector<uint32_t> &fewerThan(uint32_t group) const { return fewer[group]; }
 
+  Holding holdingOf(uint32_t number) const;
+  /// A number for the sizes of its axes.
+  uint32_t axesOf(uint32_t number) const { return variants[entries[number].variant].axes; }
+  size_t numberOfAxes() const { return axes.size(); }
+  int64_t tensorRanksOf(uint32_t number) const { return axes[axesOf(number)].front(); }
+
   const Problem &problem;
   const BoundContext context;
   int64_t considered = 0;
@@ -92,11 +101,12 @@ public:
   PruneCounts pruned;
 
 private:
-  /// What neighbours share: all but what is recomputed.
+  using AxisSizes = std::array<int64_t, 4>; ///< tp, cp, pp, dp
+  /// Neighbours, since what is recomputed is decided last.
   struct Variant {
-    Candidate of;
-    bool splitsBackward = false;
-    PoolEntry entry; ///< without bounds
+    uint32_t first = 0; ///< entry
+    uint32_t axes = 0;
+    Holding holding; ///< of the first
   };
   void add(const Candidate &candidate, const BoundInputs &inputs);
   void begin(const Candidate &candidate, const BoundInputs &inputs);
@@ -104,10 +114,15 @@ private:
 
   Numbered<std::vector<MeshAxis>> meshes;
   Numbered<std::string> states, timetables, recomputations;
+  std::vector<std::optional<abi::Recompute::Kind>> recomputeKinds; ///< of these, as in Holding
   /// Mesh, split of the sequence, micro-batches, and where stages are.
   Numbered<std::tuple<uint32_t, bool, int64_t, int>> families;
   Numbered<std::tuple<uint32_t, uint16_t, bool>> groups; ///< family, recomputation, whether backward is split
-  std::optional<Variant> variant;                        ///< of what was added last
+  Numbered<AxisSizes> axes;
+  std::vector<Variant> variants;
+  std::optional<Candidate> last;                         ///< that was added
+  PoolEntry shared;                                      ///< what its variants have in common
+  bool splitsBackward = false;                           ///< likewise
   std::vector<std::vector<uint32_t>> fewer;              ///< of groups
 };
 

@@ -1,6 +1,7 @@
 #include "timing/plans/search.h"
 
 #include "runtime/support/error.h"
+#include "timing/plans/known_holding.h"
 #include "timing/plans/pool.h"
 #include "timing/plans/relatives.h"
 
@@ -9,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <tuple>
+#include <utility>
 
 namespace dtc::plans {
 
@@ -35,6 +37,9 @@ struct Round {
   std::vector<uint32_t> families, groups; ///< of which nothing was known before
 };
 
+/// A round ends when so many times as many wait for it as it may have members.
+constexpr size_t mostLater = 8;
+
 bool contains(const std::vector<uint32_t> &numbers, uint32_t number) {
   return std::ranges::find(numbers, number) != numbers.end();
 }
@@ -51,9 +56,6 @@ public:
     if (options.objective == Objective::Front)
       addToFront({evaluated.seconds, evaluated.bytes});
   }
-
-  /// Whether nothing with such a bound or a larger one is as good, whatever its bytes are.
-  bool prunesFrom(double seconds) const { return options.objective == Objective::Time && prunes(0, seconds); }
 
   bool prunes(double bytes, double seconds) const {
     if (options.objective == Objective::Time)
@@ -77,9 +79,30 @@ private:
   std::map<double, double> front; ///< bytes by seconds
 };
 
-class Search {
-  using Waiting = std::pair<double, uint32_t>; ///< the bound that was known, and the entry
+/// Candidates that wait, the most promising first: those that are expected to take least, of equal ones those that give
+/// a floor, then the first.
+class Queue {
+public:
+  using Waiting = std::pair<double, uint32_t>; ///< seconds, and the entry
 
+  explicit Queue(const Pool &pool) : isLater{&pool} {}
+  bool empty() const { return heap.empty(); }
+  void push(double seconds, uint32_t number) {
+    heap.emplace_back(seconds, number);
+    std::ranges::push_heap(heap, isLater);
+  }
+  Waiting pop() {
+    std::ranges::pop_heap(heap, isLater);
+    Waiting first = heap.back();
+    heap.pop_back();
+    return first;
+  }
+  template <typename Leaves> void removeIf(Leaves leaves) {
+    std::erase_if(heap, [&](const Waiting &each) { return leaves(each.second); });
+    std::ranges::make_heap(heap, isLater);
+  }
+
+private:
   struct IsLater {
     const Pool *pool;
     bool operator()(const Waiting &a, const Waiting &b) const {
@@ -90,17 +113,21 @@ class Search {
     }
   };
 
+  IsLater isLater;
+  std::vector<Waiting> heap;
+};
+
+class Search {
 public:
   Search(const Pool &pool, const Evaluate &evaluate, const SearchOptions &options)
       : pool(pool), evaluate(evaluate), options(options), found(options), families(pool.numberOfFamilies()),
-        groups(pool.numberOfGroups()), pruned(pool.pruned), isDone(pool.entries.size()) {
-    waiting.reserve(pool.entries.size());
+        groups(pool.numberOfGroups()), pruned(pool.pruned), isDone(pool.entries.size()), holding(pool), waiting(pool),
+        doubtful(pool) {
     for (uint32_t number = 0; number < pool.entries.size(); ++number) {
       families[pool.entries[number].family].members.push_back(number);
       groups[pool.entries[number].group].members.push_back(number);
-      waiting.emplace_back(pool.entries[number].seconds, number);
+      waiting.push(expectedOf(number), number);
     }
-    std::ranges::make_heap(waiting, IsLater{&pool});
     for (Group &group : groups)
       std::ranges::stable_sort(group.members, {}, [&](uint32_t member) { return pool.entries[member].seconds; });
   }
@@ -109,29 +136,24 @@ public:
   Outcome run() {
     Outcome outcome;
     outcome.considered = pool.considered;
-    while (!waiting.empty()) {
+    while (!isOver()) {
       std::vector<uint32_t> round = choose(outcome);
       if (!round.empty())
         evaluateRound(round, outcome);
       else if (mostOfRound(outcome) == 0)
         break;
     }
-    outcome.isComplete = waiting.empty();
+    outcome.isComplete = isOver();
     outcome.pruned = pruned.list();
     return outcome;
   }
 
 private:
-  void wait(double seconds, uint32_t number) {
-    waiting.emplace_back(seconds, number);
-    std::ranges::push_heap(waiting, IsLater{&pool});
+  double expectedOf(uint32_t number) const {
+    const PoolEntry &entry = pool.entries[number];
+    return std::max(entry.seconds, static_cast<double>(entry.expected));
   }
-  Waiting takeFirst() {
-    std::ranges::pop_heap(waiting, IsLater{&pool});
-    Waiting first = waiting.back();
-    waiting.pop_back();
-    return first;
-  }
+  bool isOver() const { return waiting.empty() && doubtful.empty(); }
 
   /// The largest bound of a candidate's seconds.
   struct Largest {
@@ -187,19 +209,25 @@ private:
   bool prune(uint32_t number, Largest &bound) {
     const PoolEntry &entry = pool.entries[number];
     bound = {entry.seconds, entry.bound};
-    if (!found.prunes(entry.bytes, bound.seconds))
-      bound = boundOf(number);
-    if (!found.prunes(entry.bytes, bound.seconds))
-      return false;
-    isDone[number] = true;
-    pruned.add(bound.bound, bound.seconds);
-    return true;
+    if (found.prunes(entry.bytes, bound.seconds))
+      return countPruned(number, bound.bound, bound.seconds);
+    double bytes = holding.leastOf(number);
+    if (holding.isTooMuch(bytes))
+      return countPruned(number, PruneCounts::numberOf(OfRelatives::Holding), bytes);
+    bound = boundOf(number);
+    if (found.prunes(std::max(entry.bytes, bytes), bound.seconds))
+      return countPruned(number, bound.bound, bound.seconds);
+    return false;
   }
   bool prune(uint32_t number) {
     Largest bound;
     return prune(number, bound);
   }
-  void pruneAll();
+  bool countPruned(uint32_t number, size_t bound, double value) {
+    isDone[number] = true;
+    pruned.add(bound, value);
+    return true;
+  }
 
   /// How many candidates may be in the next round.
   size_t mostOfRound(const Outcome &outcome) const {
@@ -210,10 +238,13 @@ private:
   }
 
   std::vector<uint32_t> choose(const Outcome &outcome);
+  void chooseFrom(Queue &queue, size_t most, Round &round);
+  void sweep(Queue &queue);
   bool take(uint32_t number, Round &round);
   bool isLeft(uint32_t number) const;
   bool waitsForRound(uint32_t number, const Round &round) const;
   uint32_t representativeOf(uint32_t number) const;
+  uint32_t leastHolding(uint32_t number);
   uint32_t firstOf(uint32_t number);
   void evaluateRound(const std::vector<uint32_t> &round, Outcome &outcome);
   void learn(uint32_t number, const Evaluated &result);
@@ -227,14 +258,16 @@ private:
   PruneCounts pruned;
   std::vector<bool> isDone;         ///< evaluated, or pruned, or in the round that is being chosen
   std::map<uint32_t, double> steps; ///< of what was evaluated and bounds heavier variants, in seconds
-  std::vector<Waiting> waiting;     ///< a heap, the most promising on top
+  KnownHolding holding;
+  Queue waiting;
+  Queue doubtful;              ///< what will probably not fit
   std::vector<uint32_t> order; ///< of what was evaluated: its place among all candidates
 };
 
 /// Whether it may have to be evaluated, by its own bounds.
 bool Search::isLeft(uint32_t number) const {
   const PoolEntry &entry = pool.entries[number];
-  return !isDone[number] && !found.prunes(entry.bytes, entry.seconds);
+  return !isDone[number] && !found.prunes(entry.bytes, entry.seconds) && !holding.isTooMuch(holding.leastOf(number));
 }
 
 /// Of a family of which nothing is known the member to begin with: the one that is taken anyway, or a better source of
@@ -245,45 +278,80 @@ uint32_t Search::representativeOf(uint32_t number) const {
   uint32_t best = number;
   double least = infinite;
   for (uint32_t member : families[pool.entries[number].family].members)
-    if (const PoolEntry &entry = pool.entries[member]; isLeft(member) && entry.givesFloor() && entry.seconds < least) {
+    if (const PoolEntry &entry = pool.entries[member];
+        isLeft(member) && entry.givesFloor() && entry.seconds < least && !holding.isProbablyTooMuch(member)) {
       least = entry.seconds;
       best = member;
     }
   return best;
 }
 
-/// The next round: those with the least bounds that are not pruned. What waits for a relative waits for the next round.
+/// The next round: those with the least bounds that are not pruned. What waits for a relative waits for the next round,
+/// and what will probably not fit until there is nothing else.
 std::vector<uint32_t> Search::choose(const Outcome &outcome) {
   Round round;
-  std::vector<Waiting> later;
-  size_t most = mostOfRound(outcome);
-  while (!waiting.empty() && (round.members.size() < most || most == 0)) {
-    if (found.prunesFrom(waiting.front().first)) {
-      pruneAll();
-      break;
-    }
-    auto [known, number] = takeFirst();
-    Largest largest;
-    if (isDone[number] || prune(number, largest))
-      continue;
-    if (most == 0) // nothing more may be evaluated, and this one would be
-      later.push_back({largest.seconds, number});
-    else if (largest.seconds > known)
-      wait(largest.seconds, number);
-    else if (!take(number, round))
-      later.push_back({largest.seconds, number});
-  }
-  for (auto [seconds, number] : later)
-    wait(seconds, number);
+  chooseFrom(waiting, mostOfRound(outcome), round);
+  if (waiting.empty() && round.members.empty())
+    chooseFrom(doubtful, mostOfRound(outcome), round);
   return round.members;
 }
 
-/// All that waits, where the first of it is pruned whatever its bytes are.
-void Search::pruneAll() {
-  for (auto [seconds, number] : waiting)
-    if (!isDone[number])
-      prune(number);
-  waiting.clear();
+void Search::chooseFrom(Queue &queue, size_t most, Round &round) {
+  constexpr int manyInARow = 256;
+  std::vector<Queue::Waiting> later;
+  auto isFull = [&] {
+    return round.members.size() >= most || (!round.members.empty() && later.size() >= mostLater * most);
+  };
+  for (int inARow = 0; !queue.empty() && (most == 0 || !isFull());) {
+    if (inARow == manyInARow) {
+      sweep(queue);
+      inARow = 0;
+      continue;
+    }
+    auto [known, number] = queue.pop();
+    Largest largest;
+    if (isDone[number] || prune(number, largest)) {
+      ++inARow;
+      continue;
+    }
+    inARow = 0;
+    double seconds = std::max(expectedOf(number), largest.seconds);
+    if (&queue == &waiting && holding.isProbablyTooMuch(number))
+      doubtful.push(seconds, number);
+    else if (most == 0) // nothing more may be evaluated, and this one would be
+      later.emplace_back(seconds, number);
+    else if (seconds > known)
+      queue.push(seconds, number);
+    else if (!take(number, round))
+      later.emplace_back(seconds, number);
+  }
+  for (auto [seconds, number] : later)
+    queue.push(seconds, number);
+}
+
+/// Takes out what its own bounds prune, faster than one by one.
+void Search::sweep(Queue &queue) {
+  queue.removeIf([&](uint32_t number) {
+    const PoolEntry &entry = pool.entries[number];
+    return isDone[number] ||
+           (found.prunes(entry.bytes, entry.seconds) && countPruned(number, entry.bound, entry.seconds));
+  });
+}
+
+/// Of all that are left and hold no more than a candidate that will probably not fit, and probably do not fit either,
+/// the one that probably holds least: if it does not fit, none of them does.
+uint32_t Search::leastHolding(uint32_t number) {
+  std::vector<std::pair<double, uint32_t>> less;
+  const double its = holding.probableOf(number);
+  for (uint32_t member : holding.membersOf(number))
+    if (double bytes = holding.probableOf(member);
+        bytes < its && holding.isTooMuch(bytes) && isLeft(member) && holding.holdsMore(number, member))
+      less.emplace_back(bytes, member);
+  std::ranges::sort(less);
+  for (auto [bytes, member] : less)
+    if (!prune(member))
+      return member;
+  return number;
 }
 
 /// What is to be evaluated before a candidate, because it may prune it: the member with which its family begins, a
@@ -294,13 +362,16 @@ uint32_t Search::firstOf(uint32_t number) {
     if (uint32_t representative = representativeOf(number); representative != number)
       return representative;
   for (uint32_t lighter : pool.lighterThan(number))
-    if (lighter != Pool::none && isLeft(lighter))
+    if (lighter != Pool::none && isLeft(lighter) && !holding.isProbablyTooMuch(lighter))
       return lighter;
+  if (holding.isProbablyTooMuch(number))
+    if (uint32_t less = leastHolding(number); less != number)
+      return less;
   for (uint32_t fewer : pool.fewerThan(entry.group)) {
     Group &group = groups[fewer];
     while (group.begin < group.members.size() && !isLeft(group.members[group.begin]))
       ++group.begin;
-    if (!group.isKnown && group.begin < group.members.size())
+    if (!group.isKnown && group.begin < group.members.size() && !holding.isProbablyTooMuch(group.members[group.begin]))
       return group.members[group.begin];
   }
   return Pool::none;
@@ -310,15 +381,19 @@ uint32_t Search::firstOf(uint32_t number) {
 bool Search::waitsForRound(uint32_t number, const Round &round) const {
   const PoolEntry &entry = pool.entries[number];
   auto isInRound = [&](uint32_t other) { return contains(round.members, other); };
+  auto holdsLess = [&](uint32_t other) { return holding.holdsMore(number, other); };
   auto beginsInRound = [&](uint32_t group) { return contains(round.groups, group); };
   return contains(round.families, entry.family) || beginsInRound(entry.group) ||
          std::ranges::any_of(pool.lighterThan(number), isInRound) ||
+         (holding.isProbablyTooMuch(number) && std::ranges::any_of(round.members, holdsLess)) ||
          std::ranges::any_of(pool.fewerThan(entry.group), beginsInRound);
 }
 
 /// Puts a candidate into the round, or what comes before it. Returns whether it has been taken itself: otherwise it
 /// waits for the next round.
 bool Search::take(uint32_t number, Round &round) {
+  if (waitsForRound(number, round))
+    return false;
   uint32_t chosen = number;
   for (uint32_t first = firstOf(chosen); first != Pool::none; first = firstOf(chosen))
     if (!prune(first))
@@ -343,6 +418,7 @@ void Search::learn(uint32_t number, const Evaluated &result) {
   Family &family = families[entry.family];
   family.floor = std::max(family.floor, result.floor);
   groups[entry.group].relatives.add(result);
+  holding.learn(number, result);
   if (result.problem.empty() && !result.passes.empty())
     steps[number] = result.seconds;
 }

@@ -10,8 +10,10 @@
 //     their state, and exchange the same activations (relatives.h)
 //   - Those that differ from such relatives only in that they have several times as many micro-batches do the same work
 //     in smaller pieces
-//   - What recomputes more takes hardly less than what recomputes less and is otherwise equal. This bound alone is not
-//     proven (lighterShare, relatives.h)
+//   - What recomputes more takes hardly less than what recomputes less and is otherwise equal. This bound is not proven
+//     (lighterShare, relatives.h)
+//   - What keeps more, splits less state or has more in flight, with the same axes, takes hardly less memory. Nor is
+//     this proven (holdingShare, holding.h)
 #pragma once
 
 #include "timing/plans/bounds.h"
@@ -73,11 +75,12 @@ struct SearchOptions {
   double within = 0;     ///< also finds every candidate whose step is up to this share longer than the best
 };
 
-/// The bounds that relatives give: a floor, kernels and exchanges, those of fewer micro-batches, and the step of a
-/// variant that recomputes less.
+/// The bounds that relatives give: a floor, kernels and exchanges, those of fewer micro-batches, the step of a variant
+/// that recomputes less, and bytes.
 inline constexpr std::string_view floorName = "products of a relative", kernelsName = "kernels of a relative",
                                   fewerName = "a relative with fewer micro-batches",
-                                  lighterName = "a relative that recomputes less";
+                                  lighterName = "a relative that recomputes less",
+                                  holdingName = "memory of a relative that holds less";
 
 struct PrunedBy {
   std::string_view bound; ///< Bound::name, or one of those that relatives give
@@ -93,11 +96,12 @@ struct Outcome {
   bool isComplete = true;           ///< false: `most` was reached, so that there may be better ones
 };
 
-/// Candidates are evaluated in rounds, those with the least bound first, of equal ones those that give a floor, and
-/// then the first in order. In a round in which a family or a group of relatives begins, only one of its members is
-/// evaluated. A family begins with one that gives a floor (recompute "none" or "cheap") if bounds leave any, whether it
-/// is likely to fit or not. What recomputes more waits for its variants that recompute nothing and only what is cheap,
-/// and what has more micro-batches for relatives with fewer. Throws Error (BadInput) where the cluster has fewer
+/// Candidates are evaluated in rounds, those that are expected to take least first (expectedSeconds), of equal ones
+/// those that give a floor, and then the first in order. What will probably not fit comes last, after whatever holds
+/// less and will probably not fit, either. In a round in which a family or a group of relatives begins, only one of its
+/// members is evaluated. Of those that will probably fit, a family begins with one that gives a floor (recompute "none"
+/// or "cheap") if bounds leave any; what recomputes more waits for its variants that recompute nothing and only what is
+/// cheap, and what has more micro-batches for relatives with fewer. Throws Error (BadInput) where the cluster has fewer
 /// devices than the problem.
 ///
 /// Each candidate that was considered has been evaluated or pruned, and counted once; if the search is not complete,

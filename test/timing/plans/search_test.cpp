@@ -58,7 +58,7 @@ private:
       result.problem = "drawn"; // its step would take as long as those of others allow
     double floor = floorOf(family, candidate);
     result.seconds = std::max(least.seconds, floor * floorShare(problem, candidate)) * (1 + stretch(text));
-    result.bytes = least.bytes * (1 + stretch(text + "bytes"));
+    result.bytes = least.bytes * (1 + stretch(axesOf(candidate) + "bytes")) * (1 + 0.05 * draw(text + "bytes"));
     result.floor = isFloorGiven(candidate) ? floor : 0;
     double room = context.roomFor(candidate);
     result.lack = room > 0 ? std::max(0.0, result.bytes - room) : 0;
@@ -96,6 +96,13 @@ private:
   double stretch(const std::string &text) const {
     double drawn = draw(text);
     return drawn < 0.3 ? 0 : drawn < 0.5 ? 0.25 : drawn - 0.5;
+  }
+  /// Those that may hold more than others are stretched alike, but for less than holdingShare.
+  static std::string axesOf(const Candidate &candidate) {
+    std::string text = candidate.splitsSequence ? "sp" : "";
+    for (const char *axis : {"tp", "cp", "pp", "dp"})
+      text += fmt::format(",{}={}", axis, candidate.sizeOf(axis));
+    return text;
   }
   static std::string keyOf(const Candidate &candidate, bool isWhole) {
     const timetables::Named *named = timetables::findNamed(candidate.timetable);

@@ -46,7 +46,7 @@ bool isInTime(const PlanTarget &target, double step, double tokens) {
 
 bool isOfBytes(const plans::PrunedBy &pruned) {
   auto bound = std::ranges::find(plans::bounds(), pruned.bound, &plans::Bound::name);
-  return bound != plans::bounds().end() && bound->of == plans::Bound::Of::Bytes;
+  return pruned.bound == plans::holdingName || (bound != plans::bounds().end() && bound->of == plans::Bound::Of::Bytes);
 }
 
 /// "1,200".

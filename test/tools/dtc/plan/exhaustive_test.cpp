@@ -3,12 +3,14 @@
 #include "test/long_tests.h"
 #include "test/tools/dtc/plan/plan_models.h"
 #include "timing/plans/dimensions.h"
+#include "timing/plans/holding.h"
 #include "timing/plans/relatives.h"
 #include "timing/timetables/named.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <random>
 #include <set>
@@ -181,8 +183,32 @@ void expectBoundsHold(const Problem &problem, const std::vector<Evaluated> &eval
 
 struct Counts {
   size_t candidates = 0, impossible = 0, tooLarge = 0, unevenCases = 0, unsolved = 0, pruned = 0;
-  size_t raised = 0, raisedByFewer = 0; ///< bounds that relatives have made better
+  size_t raised = 0, raisedByFewer = 0, raisedByHolding = 0; ///< bounds that relatives have made better
 };
+
+/// Nothing takes hardly less memory than what holds no more.
+void expectHoldingHolds(const Problem &problem, const std::vector<Evaluated> &evaluated, Counts &counts) {
+  plans::BoundContext context(problem);
+  if (context.roomOfAll() == 0)
+    return;
+  std::vector<plans::Holding> holding;
+  for (const Evaluated &each : evaluated)
+    holding.emplace_back(plans::BoundInputs(context, each.candidate));
+  auto haveSameAxes = [](const Candidate &one, const Candidate &other) {
+    return std::ranges::all_of(std::array{"tp", "cp", "pp", "dp"},
+                               [&](const char *axis) { return one.sizeOf(axis) == other.sizeOf(axis); });
+  };
+  for (size_t i = 0; i < evaluated.size(); ++i)
+    for (size_t k = 0; k < evaluated.size(); ++k) {
+      const Evaluated &one = evaluated[i], &other = evaluated[k];
+      if (!one.problem.empty() || !other.problem.empty() || !haveSameAxes(one.candidate, other.candidate) ||
+          !plans::holdsMore(holding[i], holding[k]))
+        continue;
+      double bound = plans::holdingShare * other.bytes;
+      EXPECT_GE(one.bytes, bound) << one.candidate.text() << " holds more than " << other.candidate.text();
+      counts.raisedByHolding += bound > plans::leastOf(context, one.candidate).bytes;
+    }
+}
 
 /// No step is shorter than what any relative says by its kernels, by having fewer micro-batches, or by recomputing
 /// less.
@@ -226,6 +252,7 @@ bool compare(Evaluator &evaluator, const Problem &problem, const std::vector<pla
   Exhaustive all(evaluator, problem, constraints);
   expectBoundsHold(problem, all.evaluated);
   expectRelativesHold(problem, all.evaluated, counts);
+  expectHoldingHolds(problem, all.evaluated, counts);
   plans::Evaluate evaluate = [&](std::span<const Candidate> candidates) {
     std::vector<Evaluated> found;
     for (const Candidate &each : candidates)
@@ -296,6 +323,7 @@ TEST(PlanSearch, FindsWhatTryingEverythingFinds) {
   EXPECT_GT(counts.pruned, 100U) << "bounds save evaluations";
   EXPECT_GT(counts.raised, 100U) << "relatives say more than formulas";
   EXPECT_GT(counts.raisedByFewer, 100U);
+  EXPECT_GT(counts.raisedByHolding, 100U);
 }
 
 // The evaluator itself in the place of what was evaluated before.
