@@ -3,6 +3,7 @@
 
 #include "timing/plans/holding.h"
 #include "timing/plans/pool.h"
+#include "timing/plans/search.h"
 
 #include <cstdint>
 #include <map>

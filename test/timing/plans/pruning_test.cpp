@@ -1,10 +1,14 @@
 // What relatives prune, with made-up figures.
+#include "timing/plans/holding.h"
 #include "timing/plans/search.h"
 
 #include "test/timing/plans/models.h"
 
 #include <algorithm>
 #include <functional>
+#include <limits>
+#include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -105,6 +109,75 @@ TEST(BoundContext, KnowsHowMuchMoreEfficientSmallPiecesAre) {
   EXPECT_EQ(shareWith(small + "measured { collective: \"send\" ranks: 2 bytes: 4e3 seconds: 3e-6 }"), 1);
   EXPECT_DOUBLE_EQ(shareWith(small + "measured { collective: \"send\" ranks: 2 bytes: 4e3 seconds: 5e-6 }"), 0.8);
   EXPECT_EQ(shareWith(small + "measured { collective: \"send\" ranks: 4 bytes: 4e3 seconds: 5e-6 }"), 1);
+}
+
+/// Bytes of state, and a multiple of what layers keep at least: the less is recomputed, the more.
+double bytesLike(const BoundContext &context, const Candidate &candidate) {
+  Holding holding{BoundInputs(context, candidate)};
+  std::map<std::string, double> times = {{"none", 40}, {"cheap", 30}, {"regather", 20}, {"selective", 15}, {"full", 2}};
+  return holding.state + times[candidate.recompute] * holding.kept;
+}
+
+// Ranks may have 6 MB. All state takes 14; of zero3's eighth, with all that layers keep, 7.
+TEST(Search, TriesLastWhatWillProbablyNotFit) {
+  Problem problem = problemOn(roundGpus(1, 8), 8);
+  problem.memoryLimit = 6'000'000;
+  BoundContext context(problem);
+  std::vector<Candidate> asked;
+  auto complete = [&](Evaluated &result) {
+    result.bytes = bytesLike(context, result.candidate);
+    result.lack = std::max(0.0, result.bytes - context.roomOfAll());
+    result.seconds = 3 * leastOf(context, result.candidate).seconds;
+  };
+  Outcome outcome = search(problem, {}, noting(asked, complete), {.atOnce = 1});
+  double best = std::numeric_limits<double>::infinity();
+  int64_t misfits = 0;
+  forEachCandidate(problem, {}, [&](const Candidate &each) {
+    Evaluated result;
+    result.candidate = each;
+    complete(result);
+    misfits += result.lack > 0;
+    if (result.fits())
+      best = std::min(best, result.seconds);
+  });
+  ASSERT_TRUE(outcome.best);
+  EXPECT_EQ(outcome.evaluated[*outcome.best].seconds, best);
+
+  std::set<std::string> known; // ways to recompute of layers that are split alike
+  size_t lastFit = 0, firstGuessed = outcome.evaluated.size();
+  for (size_t i = 0; i < outcome.evaluated.size(); ++i) {
+    const Evaluated &each = outcome.evaluated[i];
+    const Candidate &its = each.candidate;
+    bool isKnown = !known.insert(fmt::format("{} {} {}", its.sizeOf("tp"), its.splitsSequence, its.recompute)).second;
+    if (each.fits())
+      lastFit = i;
+    else if (isKnown)
+      firstGuessed = std::min(firstGuessed, i);
+  }
+  EXPECT_LT(lastFit, firstGuessed) << outcome.evaluated[std::min(firstGuessed, lastFit)].candidate.text();
+  auto byMemory = std::ranges::find(outcome.pruned, holdingName, &PrunedBy::bound);
+  ASSERT_NE(byMemory, outcome.pruned.end());
+  EXPECT_GT(byMemory->closest, context.roomOfAll());
+  EXPECT_GT(byMemory->candidates, 0);
+  EXPECT_GT(misfits, 100);
+}
+
+TEST(HoldingEstimate, IsAMultipleOfWhatLayersKeepAtLeast) {
+  Problem problem = problemOn(roundGpus(1, 8), 8);
+  BoundContext context(problem);
+  auto holdingOf = [&](int64_t microBatches, const std::string &recompute) {
+    Candidate candidate = candidateOf({{"dp", 8}}, "zero3", microBatches);
+    candidate.recompute = recompute;
+    return Holding(BoundInputs(context, candidate));
+  };
+  Holding one = holdingOf(1, "none"), two = holdingOf(2, "none");
+  HoldingEstimate estimate;
+  EXPECT_EQ(estimate.bytesOf(one), 0);
+  estimate.learn(one, one.state + 10 * one.kept);
+  EXPECT_DOUBLE_EQ(estimate.bytesOf(two), two.state + 5 * one.kept);
+  EXPECT_EQ(estimate.bytesOf(holdingOf(1, "full")), 0) << "it keeps something else";
+  estimate.learn(two, two.state + 20 * two.kept);
+  EXPECT_DOUBLE_EQ(estimate.bytesOf(one), one.state + 15 * one.kept) << "the mean";
 }
 
 } // namespace
