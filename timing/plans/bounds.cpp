@@ -135,8 +135,12 @@ Least leastOf(const BoundContext &context, const Candidate &candidate) {
 }
 
 double expectedSeconds(const BoundInputs &inputs) {
-  double compute = std::max(computeSeconds(inputs), bubbleOf(inputs));
-  return compute + 2 * tensorSeconds(inputs) + (reductionSeconds(inputs) + inputs.gathers.seconds) / 2;
+  constexpr double exposed = 0.1; // of what overlaps
+  double compute = std::max(computeSeconds(inputs), bubbleOf(inputs)) + 2 * tensorSeconds(inputs);
+  double state = reductionSeconds(inputs) + inputs.gathers.seconds;
+  if (inputs.isPipeline() && !inputs.isSplit[1])
+    return compute + state;
+  return std::max(compute, state) + exposed * std::min(compute, state);
 }
 
 double updateSeconds(const BoundContext &context, const Candidate &candidate) {

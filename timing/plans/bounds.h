@@ -34,7 +34,8 @@ Least leastOf(const BoundInputs &inputs);
 Least leastOf(const BoundContext &context, const Candidate &candidate);
 
 /// About what a step takes: a hint in which order to try candidates, no bound. Sums over tensor-parallel ranks, two for
-/// each layer, are in the way of what is computed; exchanges of state overlap with it in part.
+/// each layer, are in the way of what is computed. Exchanges of state overlap with it but for a part, unless they come
+/// behind a pipeline's passes.
 double expectedSeconds(const BoundInputs &inputs);
 
 /// At least what the update of a step takes on the rank that updates most, without a pipeline.
