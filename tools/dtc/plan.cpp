@@ -272,7 +272,7 @@ PlanAnswer findPlans(const PlanVerbOptions &options, Evaluator &evaluator, const
   planNumbers(search, numbersFor(options, search, answer), options.model, answer);
   answer.proposed = proposedNumber(answer);
   PlannedNumber &number = answer.numbers[answer.proposed];
-  PopularPlans popular = evaluatePopular(search, number.problem);
+  PopularPlans popular = evaluatePopular(search, number);
   addToTable(number, popular);
   refine(evaluator, options.refine, search.constraints(), number);
   answer.popular = popularVerdicts(search, number, popular);

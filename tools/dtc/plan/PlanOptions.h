@@ -24,7 +24,7 @@ struct PlanVerbOptions {
   uint64_t memoryLimit = 0; ///< bytes; 0: none
   double margin = 0.1;
   PlanTarget goal;
-  int64_t effort = 1000;
+  int64_t effort = 500;
   uint64_t refine = 16; ///< plans for the order of each row; 0: rows are not refined
   bool front = false, json = false;
   AdviceOptions advice;

@@ -19,7 +19,7 @@ using EvaluateOn = std::function<std::vector<plans::Evaluated>(const plans::Prob
 
 struct PlanLimits {
   size_t rows = 10;    ///< of the table
-  int64_t most = 1000; ///< candidates that are evaluated for one number of devices
+  int64_t most = 500;  ///< candidates that are evaluated for one number of devices
 };
 
 class PlanSearch {

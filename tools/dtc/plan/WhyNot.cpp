@@ -1,5 +1,7 @@
 #include "tools/dtc/plan/WhyNot.h"
 
+#include "timing/plans/bounds.h"
+#include "timing/plans/holding.h"
 #include "tools/dtc/Program.h"
 #include "tools/dtc/forecast/ForecastText.h"
 #include "tools/dtc/plan/ClusterSize.h"
@@ -11,7 +13,9 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <set>
+#include <span>
 
 namespace dtc {
 
@@ -116,27 +120,49 @@ constexpr Family families[] = {
      misfitOfPipeline},
 };
 
-/// The most promising candidates of a family, by bounds.
+/// Which candidates will probably not fit, by what was evaluated.
+class ProbableMisfits {
+public:
+  ProbableMisfits(const plans::BoundContext &context, std::span<const Evaluated> evaluated)
+      : room(context.roomOfAll()) {
+    plans::BoundInputs inputs(context);
+    for (const Evaluated &each : evaluated)
+      if (each.problem.empty()) {
+        inputs.set(each.candidate);
+        estimates[inputs.tp].learn(plans::Holding(inputs), each.bytes);
+      }
+  }
+
+  bool contains(const plans::BoundInputs &inputs) const {
+    auto estimate = estimates.find(inputs.tp);
+    return room > 0 && estimate != estimates.end() && estimate->second.bytesOf(plans::Holding(inputs)) > room;
+  }
+
+private:
+  double room;
+  std::map<int64_t, plans::HoldingEstimate> estimates; ///< by tensor-parallel ranks
+};
+
+/// The most promising candidates of a family: those that will probably fit and are expected to take least, and the one
+/// with the least bound of bytes.
 struct Promising {
-  struct Bounded {
+  struct Figures {
     Candidate candidate;
     double bytes = 0, seconds = 0;
   };
-  std::vector<Bounded> fastest; ///< of those whose least bytes there is room for, ascending
-  std::optional<Bounded> smallest;
+  std::vector<Figures> fastest; ///< ascending
+  std::optional<Figures> smallest;
 
-  void add(const Candidate &candidate, const plans::Least &least, double room) {
+  void add(const plans::BoundInputs &inputs, const ProbableMisfits &misfits) {
     constexpr size_t most = 3;
-    if (!smallest || least.bytes < smallest->bytes)
-      smallest = {candidate, least.bytes, least.seconds};
-    if (room > 0 && least.bytes > room)
-      return;
-    if (fastest.size() == most && least.seconds >= fastest.back().seconds)
-      return;
-    auto at = std::ranges::upper_bound(fastest, least.seconds, {}, &Bounded::seconds);
-    fastest.insert(at, {candidate, least.bytes, least.seconds});
-    if (fastest.size() > most)
-      fastest.pop_back();
+    Figures its{inputs.candidate(), plans::leastOf(inputs).bytes, plans::expectedSeconds(inputs)};
+    bool isFast = fastest.size() < most || its.seconds < fastest.back().seconds;
+    if (isFast && (inputs.room == 0 || its.bytes <= inputs.room) && !misfits.contains(inputs)) {
+      fastest.insert(std::ranges::upper_bound(fastest, its.seconds, {}, &Figures::seconds), its);
+      fastest.resize(std::min(fastest.size(), most));
+    }
+    if (!smallest || its.bytes < smallest->bytes)
+      smallest = std::move(its);
   }
 };
 
@@ -186,27 +212,32 @@ std::string verdictOn(const Problem &problem, const Evaluated &other, const Eval
   return text;
 }
 
-PopularPlans evaluatePopular(PlanSearch &search, const Problem &problem) {
+PopularPlans evaluatePopular(PlanSearch &search, const PlannedNumber &planned) {
+  const Problem &problem = planned.problem;
   if (problem.devices == 1)
     return {};
   plans::BoundContext context(problem);
   plans::BoundInputs inputs(context);
+  ProbableMisfits misfits(context, planned.outcome.evaluated);
   std::vector<Promising> found(std::size(families));
   plans::forEachCandidate(problem, search.constraints(), [&](const Candidate &candidate) {
     for (size_t i = 0; i < std::size(families); ++i)
       if (families[i].contains(problem, candidate)) {
         inputs.set(candidate);
-        found[i].add(candidate, plans::leastOf(inputs), inputs.room);
+        found[i].add(inputs, misfits);
       }
   });
   PopularPlans all;
-  for (const Promising &promising : found) {
+  for (size_t i = 0; i < std::size(families); ++i) {
     std::vector<Candidate> candidates;
-    if (promising.smallest)
-      candidates.push_back(promising.smallest->candidate);
-    for (const Promising::Bounded &each : promising.fastest)
+    if (found[i].smallest)
+      candidates.push_back(found[i].smallest->candidate);
+    for (const Promising::Figures &each : found[i].fastest)
       candidates.push_back(each.candidate);
     all.push_back(search.evaluate(problem, candidates));
+    for (const Evaluated &each : planned.outcome.evaluated)
+      if (each.fits() && families[i].contains(problem, each.candidate))
+        all.back().push_back(each);
   }
   return all;
 }

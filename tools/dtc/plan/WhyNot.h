@@ -21,8 +21,8 @@ using PopularPlans = std::vector<std::vector<plans::Evaluated>>;
 
 /// Evaluates plain data parallelism; ZeRO-3 over all ranks; tensor parallelism within a node and data parallelism
 /// outside; Megatron-LM's tensor x pipeline x data; a pipeline alone. Of each the most promising candidates, by their
-/// bounds. Empty for one device.
-PopularPlans evaluatePopular(PlanSearch &search, const plans::Problem &problem);
+/// bounds and by what the search has evaluated, and what fits of that. Empty for one device.
+PopularPlans evaluatePopular(PlanSearch &search, const PlannedNumber &planned);
 
 /// Of each layout the best plan that was evaluated, or that is in the table, and why it loses.
 std::vector<Popular> popularVerdicts(const PlanSearch &search, const PlannedNumber &planned,

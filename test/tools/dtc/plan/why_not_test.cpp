@@ -62,7 +62,7 @@ std::map<std::string, Popular> popularOf(plans::Problem problem) {
   PlanSearch search(problem, {}, counting.function(), {.rows = 10, .most = 0});
   PlannedNumber planned = search.plan(problem.devices);
   std::map<std::string, Popular> all;
-  for (Popular &each : popularVerdicts(search, planned, evaluatePopular(search, planned.problem)))
+  for (Popular &each : popularVerdicts(search, planned, evaluatePopular(search, planned)))
     all[std::string(each.name)] = each;
   return all;
 }
