@@ -467,9 +467,8 @@ TEST(PlannerTest, StagesHaveTheLayersThatWereChosen) {
   FailureOr<CompiledProgram> said = planner->compile(choices, /*generateCode=*/false);
   FailureOr<Plan> planned = planner->plan(choices);
   ASSERT_TRUE(succeeded(even) && succeeded(said) && succeeded(planned));
-  std::string rows = "\n[rows]\n'wpe.weight' = 'reduced'\n'wte.weight' = 'reduced'\n";
-  EXPECT_EQ(even->manifest.choices(), "timetable = '1f1b'\nlayers = [2, 2]\ngather_ahead = 2\nbucket_bytes = 'none'\nrecompute = 'cheap'\n" + rows);
-  EXPECT_EQ(said->manifest.choices(), "timetable = 'gpipe'\nlayers = [3, 1]\ngather_ahead = 2\nbucket_bytes = 'none'\nrecompute = 'cheap'\n" + rows);
+  EXPECT_EQ(even->manifest.choices(), "timetable = '1f1b'\nlayers = [2, 2]\ngather_ahead = 2\nbucket_bytes = 'none'\nrecompute = 'cheap'\n");
+  EXPECT_EQ(said->manifest.choices(), "timetable = 'gpipe'\nlayers = [3, 1]\ngather_ahead = 2\nbucket_bytes = 'none'\nrecompute = 'cheap'\n");
   EXPECT_EQ(said->manifest.stages(0).layers_size(), 3);
   for (int role : {0, 1})
     EXPECT_EQ(planned->roles[role].arena.bytes, said->manifest.roles(role).arena_bytes());
