@@ -31,10 +31,6 @@ double executedFlops(const BoundInputs &inputs) {
   return productFlops(inputs.model()) + attentionFlops(inputs.model()) / 6 + recomputedFlops(inputs);
 }
 
-double stateBytes(const BoundInputs &inputs) {
-  return stateBytesOfParameter(inputs) * inputs.model().parameters() / real(inputs.pp);
-}
-
 double activationBytes(const BoundInputs &inputs) { return inputs.heldAlone; }
 
 /// Both on the same rank: of a pipeline's stage the state of its layers alone.

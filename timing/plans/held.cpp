@@ -20,6 +20,10 @@ double stateBytesOfParameter(const BoundInputs &inputs) {
   return (4 / inputs.parameterShards() + model.slotBytes / inputs.slotShards() + gradients) / real(inputs.tp);
 }
 
+double stateBytes(const BoundInputs &inputs) {
+  return stateBytesOfParameter(inputs) * inputs.model().parameters() / real(inputs.pp);
+}
+
 double keptBytesOfLayer(const BoundInputs &inputs) {
   if (!inputs.recompute || inputs.recompute->kind == abi::Recompute::Kind::Offload)
     return 0;

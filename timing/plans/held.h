@@ -12,6 +12,9 @@ namespace dtc::plans {
 /// 16-bit copies of parameters, which some targets keep, are not counted.
 double stateBytesOfParameter(const BoundInputs &inputs);
 
+/// Of all parameters of the mean rank of a pipeline.
+double stateBytes(const BoundInputs &inputs);
+
 /// What a layer keeps at least of a micro-batch: its input or something as large, from which its weight gradients
 /// follow. In the type of products; between blocks it may be split along the sequence. 0 where nothing need be kept on
 /// the device.

@@ -15,7 +15,7 @@ Holding::Holding(const BoundInputs &inputs)
   using Kind = abi::Recompute::Kind;
   if (inputs.recompute && inputs.recompute->kind <= Kind::Full && inputs.recompute->group == 1)
     recompute = inputs.recompute->kind;
-  state = stateBytesOfParameter(inputs) * inputs.model().parameters() / real(inputs.pp);
+  state = stateBytes(inputs);
   kept = keptBytesOfLayer(inputs) * layersInFlight(inputs);
 }
 

@@ -286,8 +286,8 @@ uint32_t Search::representativeOf(uint32_t number) const {
   return best;
 }
 
-/// The next round: those with the least bounds that are not pruned. What waits for a relative waits for the next round,
-/// and what will probably not fit until there is nothing else.
+/// The next round: those that are expected to take least and are not pruned. What waits for a relative waits for the
+/// next round, and what will probably not fit until there is nothing else.
 std::vector<uint32_t> Search::choose(const Outcome &outcome) {
   Round round;
   chooseFrom(waiting, mostOfRound(outcome), round);
