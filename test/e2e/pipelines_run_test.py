@@ -162,7 +162,7 @@ class Bits(PipelineTest):
     # Of so many rows that a step without a pipeline would move those of its tokens instead.
     def test_large_vocabularies(self):
         for is_tied in (False, True):
-            model = self.tiny(2, vocab_size=8192, tie_word_embeddings=is_tied)
+            model = self.tiny(2, vocab_size=32768, tie_word_embeddings=is_tied)
             one, _ = self.run_under(model, "dp=1")
             for strategy in ("ddp", "zero1"):
                 with self.subTest(tied=is_tied, strategy=strategy):
